@@ -1,0 +1,62 @@
+package ioprio
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Scheduler is the content of a queue/scheduler file.
+type Scheduler struct {
+	Active     string
+	Available  []string // what is loaded or built in; a module that is not loaded yet is missing
+	Switchable bool     // the active one stands in brackets: the queue takes a scheduler
+}
+
+// parseScheduler reads all forms that kernels print: "mq-deadline kyber [bfq] none", "none [bfq] " and the bare "none" of
+// a queue that takes no scheduler (block/elevator.c elv_iosched_show). An empty line has no active scheduler.
+func parseScheduler(line string) Scheduler {
+	var s Scheduler
+	for _, word := range strings.Fields(line) {
+		if name, ok := strings.CutPrefix(word, "["); ok && strings.HasSuffix(name, "]") {
+			word = strings.TrimSuffix(name, "]")
+			s.Active, s.Switchable = word, true
+		}
+		s.Available = append(s.Available, word)
+	}
+	if !s.Switchable && len(s.Available) == 1 {
+		s.Active = s.Available[0]
+	}
+	return s
+}
+
+// observeQueue reads what the policy sets on a queue.
+func observeQueue(h Host, disk string, p Policy) Queue {
+	dir := h.sys("block", disk, "queue")
+	q := Queue{
+		Scheduler:  readAttr(filepath.Join(dir, "scheduler")),
+		NrRequests: readAttr(filepath.Join(dir, "nr_requests")),
+		IOSched:    make(map[string]Attr, len(p.IOSched)),
+	}
+	for name := range p.IOSched {
+		q.IOSched[name] = readAttr(filepath.Join(dir, "iosched", name))
+	}
+	return q
+}
+
+// refuses is why a queue can never have the scheduler, or empty. That the scheduler is not listed proves nothing while its
+// module is not loaded.
+func (q Queue) refuses(scheduler string, loaded bool) string {
+	s := parseScheduler(q.Scheduler.Value)
+	switch {
+	case q.Scheduler.Absent():
+		return "its queue has no scheduler attribute: it is bio-based"
+	case q.Scheduler.Err != nil || s.Active == scheduler:
+		return ""
+	case !s.Switchable:
+		return "its queue takes no scheduler"
+	case loaded && !slices.Contains(s.Available, scheduler):
+		return "its queue does not offer " + scheduler + " although the module is loaded"
+	}
+	return ""
+}
