@@ -1,0 +1,84 @@
+package ioprio
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// iscsiSession is the directory of an iSCSI session in a disk's device path: /sys/devices/platform/host3/session1/...
+var iscsiSession = regexp.MustCompile(`^session\d+$`)
+
+// observeDisk reads a leaf's identity, queue and class.
+func observeDisk(h Host, name string, p Policy, bfqLoaded bool) Disk {
+	d := Disk{
+		Name:  name,
+		Dev:   readAttr(h.sys("block", name, "dev")).Value,
+		Queue: observeQueue(h, name, p),
+	}
+	d.Class, d.Reason = classify(h, d, p, bfqLoaded)
+	return d
+}
+
+// classify decides by where the device hangs in sysfs, never by its name: a Longhorn volume is an sd disk, an NVMe disk
+// behind a USB bridge is one, too.
+func classify(h Host, d Disk, p Policy, bfqLoaded bool) (Class, string) {
+	on := ancestry(h, d.Name)
+	dir := h.sys("block", d.Name)
+	model := strings.ToUpper(readAttr(filepath.Join(dir, "device/vendor")).Value + " " + readAttr(filepath.Join(dir, "device/model")).Value)
+	switch {
+	case slices.Contains(on, "nvme") || slices.Contains(on, "nvme-subsystem"):
+		return Skipped, "NVMe: its queues need no arbitration"
+	case slices.ContainsFunc(on, iscsiSession.MatchString), strings.Contains(model, "VIRTUAL-DISK"):
+		return Unsupported, "iSCSI volume (Longhorn attaches its volumes so): its disks are elsewhere"
+	case isRequestBasedMultipath(dir):
+	case slices.Contains(on, "rbd"):
+		return Unsupported, "network block device: its disks are elsewhere"
+	case slices.Contains(on, "virtual"):
+		return Unsupported, virtualReason(d.Name)
+	}
+	if zoned := readAttr(filepath.Join(dir, "queue/zoned")); zoned.Err == nil && zoned.Value != "none" {
+		return Unsupported, "zoned (" + zoned.Value + "): it must keep mq-deadline"
+	}
+	if reason := d.Queue.refuses(p.Scheduler, bfqLoaded); reason != "" {
+		return Unsupported, reason
+	}
+	return Managed, ""
+}
+
+// virtualReason tells what stands for disks that are not visible.
+func virtualReason(name string) string {
+	for prefix, what := range map[string]string{"zd": "zvol", "zram": "zram", "nbd": "network block device", "drbd": "DRBD", "dm-": "device-mapper device without a disk", "md": "md array without a disk"} {
+		if strings.HasPrefix(name, prefix) {
+			return "virtual (" + what + "): its physical disks are not visible"
+		}
+	}
+	return "virtual block device: its physical disks are not visible"
+}
+
+// ancestry are the names that a device's place in sysfs carries: the directories of its path and the subsystems of
+// its ancestors. "nvme" is both, for a captured tree that lost its links.
+func ancestry(h Host, name string) []string {
+	dir, err := filepath.EvalSymlinks(h.sys("block", name))
+	if err != nil {
+		return nil
+	}
+	top, err := filepath.EvalSymlinks(h.Sysfs)
+	if err != nil {
+		return nil
+	}
+	rel, err := filepath.Rel(top, dir)
+	if err != nil {
+		return nil
+	}
+	names := strings.Split(rel, "/")
+	names = names[:len(names)-1] // its own name proves nothing
+	for at := filepath.Dir(dir); len(at) > len(top); at = filepath.Dir(at) {
+		if link, err := os.Readlink(filepath.Join(at, "subsystem")); err == nil {
+			names = append(names, filepath.Base(link))
+		}
+	}
+	return names
+}
