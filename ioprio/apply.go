@@ -1,0 +1,179 @@
+package ioprio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+)
+
+// ApplyError says which change did not reach the kernel.
+type ApplyError struct {
+	Subject string
+	Setting string
+	Err     error
+	Fix     string // what the operator should do; empty where the finding's own advice stands
+}
+
+func (e *ApplyError) Error() string { return fmt.Sprintf("%s %s: %v", e.Subject, e.Setting, e.Err) }
+
+func (e *ApplyError) Unwrap() error { return e.Err }
+
+// writeTimeout bounds the wait for one write. A switch of the scheduler drains the queue first (block/elevator.c), and
+// the SCSI layer gives a stuck command 30 s before it resets the disk; the thread of a write that never ends stays behind in D state.
+const writeTimeout = 60 * time.Second
+
+// Apply makes changes in their order and returns what went wrong with each. It goes on with other subjects after an
+// error: one disk does not cost another its priority. What it wrote is no result; Observe and Check again for that.
+func Apply(ctx context.Context, h Host, changes []Change) []*ApplyError {
+	var errs []*ApplyError
+	failed := make(map[string]bool) // subjects whose later changes rest on one that did not land
+	for _, c := range changes {
+		if failed[c.Subject] {
+			continue
+		}
+		if err := applyChange(ctx, h, c); err != nil {
+			e := &ApplyError{Subject: c.Subject, Setting: c.Setting, Err: err}
+			errs = append(errs, e)
+			failed[c.Subject] = true
+			if c.Via == ViaModule { // without its module no queue can have it, and weights leave no trace
+				e.Fix = "run: modprobe " + c.Target + "; look for a blacklist in /etc/modprobe.d and for modules.disabled"
+				return errs
+			}
+		}
+	}
+	return errs
+}
+
+func applyChange(ctx context.Context, h Host, c Change) error {
+	switch c.Via {
+	case ViaModule:
+		return loadModule(ctx, h, c.Target)
+	case ViaSystemd:
+		return setIOWeight(ctx, h, c)
+	default:
+		return writeBack(ctx, h, c)
+	}
+}
+
+// loadModule has a module loaded and looks whether it is. A scheduler that is built in has no directory in /sys/module,
+// but then every queue that can have it lists it and nobody asks for it here.
+func loadModule(ctx context.Context, h Host, module string) error {
+	if found, err := exists(h.sys("module", module)); err != nil || found {
+		return err
+	}
+	if h.Systemd == nil {
+		return errors.New("module " + module + " is not loaded, and systemd cannot be asked to load it")
+	}
+	if err := h.Systemd.LoadModule(ctx, module); err != nil {
+		return err
+	}
+	found, err := exists(h.sys("module", module))
+	if err == nil && !found {
+		err = fmt.Errorf("module %s could not be loaded: modprobe@%s.service ran and %s does not exist", module, module, h.sys("module", module))
+	}
+	return err
+}
+
+// writeBack writes an attribute unless it is right already, and reads it back.
+func writeBack(ctx context.Context, h Host, c Change) error {
+	if valueOf(c, readAttr(c.Target)) == c.To {
+		return nil
+	}
+	if err := h.write(ctx, c.Target, c.To); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the kernel has no %s", c.Target)
+		}
+		return fmt.Errorf("writing %s: %w (it says %q)", c.To, err, readAttr(c.Target).Value)
+	}
+	back := readAttr(c.Target)
+	if back.Err != nil {
+		return fmt.Errorf("reading back: %w", back.Err)
+	}
+	if got := valueOf(c, back); got != c.To {
+		return fmt.Errorf("the kernel took %s and has %s (%s says %q)", c.To, orNothing(got), c.Target, back.Value)
+	}
+	return nil
+}
+
+// valueOf is the value that an attribute's content stands for.
+func valueOf(c Change, a Attr) string {
+	switch c.Setting {
+	case SettingScheduler:
+		return parseScheduler(a.Value).Active
+	case SettingIOWeight:
+		w, err := parseBFQWeights(a.Value)
+		if err != nil || len(w.Devices) > 0 {
+			return ""
+		}
+		return strconv.FormatUint(w.Default, 10)
+	}
+	return a.Value
+}
+
+// write makes one write and waits for it no longer than writeTimeout.
+func (h Host) write(ctx context.Context, path, value string) error {
+	write := h.Write
+	if write == nil {
+		write = WriteAttr
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- write(path, value) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("no answer within %s: does the disk hang? %w", writeTimeout, ctx.Err())
+	}
+}
+
+// setIOWeight sets a unit's weight through systemd, which rewrites the kernel's file even if the property is unchanged
+// and does so before it answers (src/core/dbus-cgroup.c). A weight over 1000 that did not land is sent again as 1000: on a
+// Raw systemd the kernel refuses more, and systemd does not tell.
+func setIOWeight(ctx context.Context, h Host, c Change) error {
+	if h.Systemd == nil {
+		return errors.New("systemd cannot be asked: it is the only one that may write this weight")
+	}
+	u, err := h.Systemd.Unit(ctx, c.Target)
+	if err != nil {
+		return err
+	}
+	if !u.Active() {
+		return nil // it stopped meanwhile; setting a weight now would create its cgroup
+	}
+	weight, err := strconv.ParseUint(c.To, 10, 64)
+	if err != nil {
+		return err
+	}
+	attempts := []uint64{weight}
+	if weight > maxBFQWeight {
+		attempts = append(attempts, maxBFQWeight)
+	}
+	for _, w := range attempts {
+		if err := h.Systemd.SetIOWeight(ctx, c.Target, w); err != nil {
+			return err
+		}
+		if landed(readAttr(c.proof), w) {
+			return nil
+		}
+	}
+	return fmt.Errorf("systemd took IOWeight=%d and %s says %q", weight, c.proof, readAttr(c.proof).Value)
+}
+
+// landed reports whether a kernel file shows what some generation of systemd makes of a weight.
+func landed(a Attr, ioWeight uint64) bool {
+	w, err := parseBFQWeights(a.Value)
+	if a.Err != nil || err != nil {
+		return false
+	}
+	for _, g := range []Generation{Piecewise, Tenth, Raw} {
+		if g.Weight(ioWeight) == w.Default {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package ioprio
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+const fixApply = "run: ioprio-agent apply"
+
+// Check compares what the node has with what it must have. It is pure: the daemon, apply and verify all decide here.
+func Check(p Policy, s State) Report {
+	c := &checker{p: p, s: s}
+	for _, d := range s.Disks {
+		if d.Class == Managed {
+			c.managed = append(c.managed, d)
+		}
+	}
+	c.modules()
+	for _, d := range s.Disks {
+		c.disk(d)
+	}
+	c.weights()
+	return Report{
+		Schema: 1, Verdict: verdict(c.findings),
+		Paths: s.Paths, Disks: s.Disks, Findings: c.findings, changes: c.changes,
+	}
+}
+
+type checker struct {
+	p        Policy
+	s        State
+	managed  []Disk
+	gen      Generation
+	findings []Finding
+	changes  []Change
+}
+
+func (c *checker) add(f Finding) { c.findings = append(c.findings, f) }
+
+// modules plans the scheduler's module if a managed queue does not list it: it must be in memory before a queue is
+// touched, since a kernel that loads it while it holds the root disk's queue frozen may never read it
+// (block/blk-sysfs.c, load_module hook).
+func (c *checker) modules() {
+	for _, d := range c.managed {
+		available := parseScheduler(d.Queue.Scheduler.Value).Available
+		if d.Queue.Scheduler.Err == nil && !slices.Contains(available, c.p.Scheduler) {
+			c.changes = append(c.changes, Change{
+				Subject: d.Name, Setting: SettingScheduler, From: "absent", To: "loaded", Via: ViaModule, Target: c.p.Scheduler,
+			})
+			return
+		}
+	}
+}
+
+// disk checks a queue in the order in which it is written: a switch of the scheduler resets all that comes after it.
+func (c *checker) disk(d Disk) {
+	active := parseScheduler(d.Queue.Scheduler.Value).Active
+	switched := c.attr(d, SettingScheduler, d.Queue.Scheduler, active, c.p.Scheduler, false)
+	c.attr(d, SettingNrRequests, d.Queue.NrRequests, d.Queue.NrRequests.Value, strconv.Itoa(c.p.NrRequests), switched)
+	for _, name := range slices.Sorted(maps.Keys(c.p.IOSched)) {
+		a := d.Queue.IOSched[name]
+		if switched && a.Absent() {
+			a.Err = nil // it appears with the scheduler
+		}
+		c.attr(d, name, a, a.Value, c.p.IOSched[name], switched)
+	}
+}
+
+// attr checks one attribute of a queue, and reports whether it is to be written. After a switch of the scheduler every
+// attribute is, whatever it holds now.
+func (c *checker) attr(d Disk, setting string, a Attr, got, want string, switched bool) (write bool) {
+	f := Finding{Subject: d.Name, Setting: setting, Want: want, Got: got, Source: a.Source, Reason: d.Reason}
+	switch {
+	case d.Class == Skipped:
+		f.Want, f.Status = got, SkippedStatus
+		f.Fix = "none: nothing is changed on it"
+	case d.Class == Unsupported:
+		f.Status = UnsupportedStatus
+		f.Fix = "move k3s_data_dir to a disk that can be arbitrated; ioprio-agent disks shows which one it is on"
+	case a.Err != nil:
+		f.Status, f.Reason = Unreadable, a.Err.Error()
+		f.Fix = "find out why the kernel does not answer; is the disk still there?"
+	case got != want:
+		f.Status, f.Fix = Drift, fixApply
+		f.Reason = fmt.Sprintf("the kernel has %s", orNothing(got))
+	default:
+		f.Status = OK
+	}
+	c.add(f)
+	if d.Class != Managed || a.Err != nil || (got == want && !switched) {
+		return false
+	}
+	c.changes = append(c.changes, Change{Subject: d.Name, Setting: setting, From: got, To: want, Via: ViaSysfs, Target: a.Source})
+	return true
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}

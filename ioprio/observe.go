@@ -1,0 +1,174 @@
+package ioprio
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// RefusedError says why a whole node is not one that the policy fits.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Observe reads what the kernel and systemd say of the paths, disks and cgroups that the policy is about. It changes
+// nothing. Its errors mean that the node has no answer: a path without a disk (*ResolveError), a node that is not to be
+// touched (*RefusedError), settings that cannot be read. What single files did not answer stands in the State.
+func Observe(ctx context.Context, h Host, p Policy) (State, error) {
+	if err := refuseContainer(h); err != nil {
+		return State{}, err
+	}
+	s := State{Asked: h.Systemd != nil}
+	if s.Asked {
+		s.SystemdVersion, s.BusError = h.Systemd.Version(ctx)
+	}
+	units, err := observeUnits(ctx, h, p, &s)
+	if err != nil {
+		return State{}, err
+	}
+	paths, err := dataPaths(h, p, units)
+	if err != nil {
+		return State{}, err
+	}
+	r, err := newResolver(h)
+	if err != nil {
+		return State{}, err
+	}
+	s.BFQLoaded, err = exists(h.sys("module/bfq"))
+	if err != nil {
+		return State{}, err
+	}
+	roles := make(map[string][]string)
+	for _, want := range paths {
+		found, err := r.resolve(want.Path)
+		if err != nil {
+			return State{}, fmt.Errorf("resolving the %s path: %w", strings.Join(want.Roles, " and "), err)
+		}
+		found.Roles = want.Roles
+		s.Paths = append(s.Paths, found)
+		for _, disk := range found.Disks {
+			for _, role := range want.Roles {
+				if !slices.Contains(roles[disk], role) {
+					roles[disk] = append(roles[disk], role)
+				}
+			}
+		}
+	}
+	for name, of := range roles {
+		d := observeDisk(h, name, p, s.BFQLoaded)
+		d.Roles = of
+		s.Disks = append(s.Disks, d)
+	}
+	slices.SortFunc(s.Disks, func(a, b Disk) int { return cmp.Compare(a.Name, b.Name) })
+	s.IOController = ioController(h)
+	s.Groups = observeGroups(ctx, h, units, &s)
+	s.Siblings = observeSiblings(ctx, h, &s)
+	return s, nil
+}
+
+// runsHere reports whether a unit runs k3s or RKE2: by its name, by its command where the name leaves it open, or because
+// the policy says so.
+func runsHere(h Host, p Policy, u Unit) (bool, error) {
+	if !u.Exists() || u.FragmentPath == "" {
+		return u.Exists() && u.Name == p.Unit, nil
+	}
+	if u.Name == p.Unit || isRKE2(u.Name) {
+		return true, nil
+	}
+	service, err := readService(h, u)
+	return isK3s(u.Name, service.exec), err
+}
+
+// refuseContainer refuses a node that is a container: /sys shows the host's disks there, whoever they belong to
+// (systemd's container interface; docker and podman leave files of their own).
+func refuseContainer(h Host) error {
+	for _, mark := range []string{"run/systemd/container", ".dockerenv", "run/.containerenv"} {
+		found, err := exists(filepath.Join(h.Rootfs, mark))
+		if err != nil {
+			return err
+		}
+		if found {
+			return &RefusedError{fmt.Sprintf("this is a container (/%s exists): run ioprio-agent on the host, whose disks these are", mark)}
+		}
+	}
+	return nil
+}
+
+// observeUnits finds the units that run k3s: those that are active, or else those that are installed. When systemd
+// does not answer, the unit files do, and the State says so.
+func observeUnits(ctx context.Context, h Host, p Policy, s *State) ([]Unit, error) {
+	var all []Unit
+	if s.Asked && s.BusError == nil {
+		all, s.BusError = askUnits(ctx, h, p)
+	}
+	if !s.Asked || s.BusError != nil {
+		found, err := findUnits(h, p.Unit)
+		if err != nil {
+			return nil, err
+		}
+		all = found
+	}
+	var units, rke2 []Unit
+	for _, u := range all {
+		switch {
+		case strings.HasPrefix(u.Name, "rke2-"):
+			rke2 = append(rke2, u)
+		case p.Unit == "" || u.Name == p.Unit:
+			units = append(units, u)
+		}
+	}
+	if len(units) == 0 && len(rke2) > 0 {
+		return nil, &RefusedError{fmt.Sprintf("this is an RKE2 node (%s): its etcd is a pod below kubepods.slice, so this policy would starve what it is to protect", rke2[0].Name)}
+	}
+	active := slices.DeleteFunc(slices.Clone(units), func(u Unit) bool { return !u.Active() })
+	if len(active) > 0 {
+		return active, nil
+	}
+	return units, nil
+}
+
+func askUnits(ctx context.Context, h Host, p Policy) ([]Unit, error) {
+	patterns := []string{"k3s.service", "k3s-*.service", "rke2-server.service", "rke2-agent.service"}
+	if p.Unit != "" {
+		patterns = []string{p.Unit}
+	}
+	names, err := h.Systemd.Units(ctx, patterns...)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var units []Unit
+	for _, name := range slices.Compact(names) {
+		u, err := h.Systemd.Unit(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		runs, err := runsHere(h, p, u)
+		if err != nil {
+			return nil, err
+		}
+		if runs {
+			units = append(units, u)
+		}
+	}
+	return units, nil
+}
+
+// ioController is why the io controller is not on the cgroup2 hierarchy, or nil. On a hybrid node cgroup2 is mounted
+// elsewhere and has no controllers.
+func ioController(h Host) error {
+	controllers := readAttr(h.cgroup("", "cgroup.controllers"))
+	switch {
+	case controllers.Absent():
+		return errors.New("cgroup v2 is not mounted at /sys/fs/cgroup: the node runs cgroup v1 or a hybrid")
+	case controllers.Err != nil:
+		return controllers.Err
+	case !slices.Contains(strings.Fields(controllers.Value), "io"):
+		return errors.New("the io controller is not on the cgroup v2 hierarchy (" + controllers.Source + ")")
+	}
+	return nil
+}
