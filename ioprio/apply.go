@@ -58,11 +58,10 @@ func applyChange(ctx context.Context, h Host, c Change) error {
 	}
 }
 
-// loadModule has a module loaded and looks whether it is. A scheduler that is built in has no directory in /sys/module,
-// but then every queue that can have it lists it and nobody asks for it here.
+// loadModule has a scheduler's module loaded and looks whether it is.
 func loadModule(ctx context.Context, h Host, module string) error {
-	if found, err := exists(h.sys("module", module)); err != nil || found {
-		return err
+	if loaded(h, module) {
+		return nil
 	}
 	if h.Systemd == nil {
 		return errors.New("module " + module + " is not loaded, and systemd cannot be asked to load it")
@@ -70,11 +69,10 @@ func loadModule(ctx context.Context, h Host, module string) error {
 	if err := h.Systemd.LoadModule(ctx, module); err != nil {
 		return err
 	}
-	found, err := exists(h.sys("module", module))
-	if err == nil && !found {
-		err = fmt.Errorf("module %s could not be loaded: modprobe@%s.service ran and %s does not exist", module, module, h.sys("module", module))
+	if !loaded(h, module) {
+		return fmt.Errorf("module %s could not be loaded: modprobe@%s.service ran and %s does not exist", module, module, h.sys("module", module))
 	}
-	return err
+	return nil
 }
 
 // writeBack writes an attribute unless it is right already, and reads it back.
@@ -157,15 +155,15 @@ func setIOWeight(ctx context.Context, h Host, c Change) error {
 		if err := h.Systemd.SetIOWeight(ctx, c.Target, w); err != nil {
 			return err
 		}
-		if landed(readAttr(c.proof), w) {
+		if explained(readAttr(c.proof), w) {
 			return nil
 		}
 	}
 	return fmt.Errorf("systemd took IOWeight=%d and %s says %q", weight, c.proof, readAttr(c.proof).Value)
 }
 
-// landed reports whether a kernel file shows what some generation of systemd makes of a weight.
-func landed(a Attr, ioWeight uint64) bool {
+// explained reports whether a kernel file shows what some generation of systemd makes of a weight.
+func explained(a Attr, ioWeight uint64) bool {
 	w, err := parseBFQWeights(a.Value)
 	if a.Err != nil || err != nil {
 		return false

@@ -20,7 +20,7 @@ func right() State {
 			withMain(group(RoleK3s, "k3s.service", "/system.slice/k3s.service", 10000, "default 1000")),
 			group(RolePods, "kubepods.slice", "/kubepods.slice", 100, "default 100"),
 		},
-		BFQLoaded: true, Asked: true, SystemdVersion: "252.39",
+		Loaded: true, Asked: true, SystemdVersion: "252.39",
 	}
 }
 
@@ -88,7 +88,7 @@ func TestCheckFinds(t *testing.T) {
 		},
 		{
 			"B02 bfq not listed and not loaded: the module comes first",
-			func(_ *Policy, s *State) { s.Disks[0].Queue.Scheduler.Value, s.BFQLoaded = "[mq-deadline] none", false },
+			func(_ *Policy, s *State) { s.Disks[0].Queue.Scheduler.Value, s.Loaded = "[mq-deadline] none", false },
 			Fail, []string{"sda scheduler drift"},
 			[]string{"sda scheduler loaded", "sda scheduler bfq", "sda nr_requests 32"},
 		},

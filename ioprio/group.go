@@ -90,10 +90,16 @@ func observeGroup(ctx context.Context, h Host, s *State, role GroupRole, known U
 		s.BusError = err
 		return newGroup(h, role, known)
 	}
+	return newGroup(h, role, u.withoutDecoy())
+}
+
+// withoutDecoy forgets the control group of a unit that does not run. systemd may name one, and the kernel may have it:
+// SetUnitProperties makes it for a unit that was never started (src/core/cgroup.c, unit_realize_cgroup).
+func (u Unit) withoutDecoy() Unit {
 	if !u.Active() {
-		u.ControlGroup = "" // a cgroup of that name is a decoy that someone's SetUnitProperties left behind
+		u.ControlGroup = ""
 	}
-	return newGroup(h, role, u)
+	return u
 }
 
 // newGroup reads a unit's cgroup, if the kernel has it.

@@ -2,7 +2,9 @@ package ioprio
 
 import (
 	"context"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 )
 
@@ -36,6 +38,15 @@ func (h Host) sys(elem ...string) string {
 
 func (h Host) proc(elem ...string) string {
 	return filepath.Join(append([]string{h.Procfs}, elem...)...)
+}
+
+// glob names what matches a pattern below one of the host's directories, whose own name may hold a pattern's signs.
+func glob(dir, pattern string) []string {
+	found, _ := fs.Glob(os.DirFS(dir), pattern) // the only error is a bad pattern
+	for i := range found {
+		found[i] = filepath.Join(dir, found[i])
+	}
+	return found
 }
 
 // cgroup is the directory of a control group, named as /proc/PID/cgroup names it: "/system.slice".
@@ -77,7 +88,8 @@ type Systemd interface {
 	Version(ctx context.Context) (string, error)
 	// Units names the units in memory or on disk that match the shell patterns.
 	Units(ctx context.Context, patterns ...string) ([]string, error)
-	// Unit answers for a unit that does not exist, too, with LoadState "not-found".
+	// Unit answers for a unit that does not exist, too: a service is then "not-found", but a slice needs no file and is
+	// "loaded" and inactive.
 	Unit(ctx context.Context, name string) (Unit, error)
 	// SetIOWeight sets IOWeight of an active unit until the next boot. Its success proves nothing.
 	SetIOWeight(ctx context.Context, name string, weight uint64) error

@@ -38,10 +38,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s.BFQLoaded, err = exists(h.sys("module/bfq"))
-	if err != nil {
-		return State{}, err
-	}
+	s.Loaded = loaded(h, p.Scheduler)
 	roles := make(map[string][]string)
 	for _, want := range paths {
 		found, err := r.resolve(want.Path)
@@ -59,7 +56,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 		}
 	}
 	for name, of := range roles {
-		d := observeDisk(h, name, p, s.BFQLoaded)
+		d := observeDisk(h, name, p, s.Loaded)
 		d.Roles = of
 		s.Disks = append(s.Disks, d)
 	}
@@ -152,7 +149,7 @@ func askUnits(ctx context.Context, h Host, p Policy) ([]Unit, error) {
 			return nil, err
 		}
 		if runs {
-			units = append(units, u)
+			units = append(units, u.withoutDecoy())
 		}
 	}
 	return units, nil

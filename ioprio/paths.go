@@ -72,12 +72,11 @@ var walFile = regexp.MustCompile(`/member/wal/[^/]+\.wal$|/state\.db(-wal)?$`)
 
 // openWAL names the directories of the datastore files that a process has open: the last word on where they are.
 func openWAL(h Host, pid int) []string {
-	links, err := filepath.Glob(h.proc(strconv.Itoa(pid), "fd/*"))
-	if pid == 0 || err != nil {
+	if pid == 0 {
 		return nil
 	}
 	var dirs []string
-	for _, link := range links {
+	for _, link := range glob(h.Procfs, strconv.Itoa(pid)+"/fd/*") {
 		target, err := os.Readlink(link)
 		if err == nil && walFile.MatchString(target) {
 			dirs = append(dirs, filepath.Dir(target))

@@ -60,3 +60,9 @@ func (q Queue) refuses(scheduler string, loaded bool) string {
 	}
 	return ""
 }
+
+// loaded reports whether a scheduler is in the kernel. One that is built in has no directory in /sys/module; bfq then
+// shows by the weight that it gives every cgroup (block/bfq-cgroup.c, blkcg_policy_register).
+func loaded(h Host, scheduler string) bool {
+	return len(glob(h.Sysfs, "module/"+scheduler)) > 0 || len(glob(h.Sysfs, "fs/cgroup/*/io."+scheduler+".weight")) > 0
+}

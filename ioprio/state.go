@@ -14,7 +14,7 @@ type State struct {
 	// Siblings are other units below the root whose weight systemd wrote: they tell which way it writes.
 	Siblings []Group
 
-	BFQLoaded      bool   // /sys/module/bfq exists
+	Loaded         bool   // the scheduler of the policy is in the kernel
 	IOController   error  // nil if the io controller is on the cgroup2 hierarchy, else why not
 	Asked          bool   // systemd was asked; false for a captured tree
 	BusError       error  // why systemd did not answer

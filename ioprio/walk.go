@@ -140,10 +140,7 @@ func (w *walk) members(m mount) ([]string, error) {
 
 // btrfsMembers are the members of the file system that has the mount's source as one of them (fs/btrfs/sysfs.c).
 func (w *walk) btrfsMembers(m mount) ([]string, error) {
-	all, err := filepath.Glob(w.h.sys("fs/btrfs/*-*/devices"))
-	if err != nil {
-		return nil, err
-	}
+	all := glob(w.h.Sysfs, "fs/btrfs/*-*/devices")
 	dev, nodeErr := w.deviceNumber(m.source)
 	for _, dir := range all {
 		devs, err := deviceNumbers(dir)
@@ -188,11 +185,7 @@ func (w *walk) deviceNumber(node string) (string, error) {
 	if dev := readAttr(w.h.sys("class/block", name, "dev")); dev.Err == nil {
 		return dev.Value, nil
 	}
-	mapped, err := filepath.Glob(w.h.sys("class/block/dm-*/dm/name"))
-	if err != nil {
-		return "", err
-	}
-	for _, file := range mapped {
+	for _, file := range glob(w.h.Sysfs, "class/block/dm-*/dm/name") {
 		if readAttr(file).Value == filepath.Base(node) {
 			if dev := readAttr(filepath.Join(filepath.Dir(file), "../dev")); dev.Err == nil {
 				return dev.Value, nil
