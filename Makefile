@@ -22,7 +22,7 @@ build: ## build bin/ioprio-agent, a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ioprio-agent ./cmd/ioprio-agent
 
 .PHONY: test
-test: deps unit vet lint race fuzz e2e ## everything below, in this order: deps unit vet lint race fuzz e2e
+test: deps unit vet lint race fuzz mutants e2e ## everything below, in this order: deps unit vet lint race fuzz mutants e2e
 	@echo "==> all tests passed"
 
 .PHONY: unit
@@ -68,6 +68,11 @@ fuzz: ## each fuzz target for 5 seconds
 			echo "FAIL $$pkg $$name"; echo "$$out"; exit 1; \
 		fi; \
 	done
+
+.PHONY: mutants
+mutants: ## break one rule at a time and see the unit tests turn red
+	@echo "==> mutants: the unit tests against broken rules"
+	@$(GO) run ./e2e/mutants
 
 .PHONY: e2e
 e2e: deps ## the agent on real kernels and systemd, in virtual machines; builds their images once

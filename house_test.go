@@ -155,6 +155,17 @@ func TestLayers(t *testing.T) {
 	noneOf(t, "ioprio, smart and psi import neither agent nor each other", broken)
 }
 
+// go test passes without a word when the test that it is asked for does not exist.
+func TestVirtualMachineTestExists(t *testing.T) {
+	text, err := os.ReadFile("e2e/vm_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\nfunc TestVM(") {
+		t.Error("make e2e runs TestVM, which is not in e2e/vm_test.go")
+	}
+}
+
 func TestPackageNames(t *testing.T) {
 	shapeless := []string{"util", "utils", "common", "helper", "helpers", "pkg", "internal"}
 	var broken []string

@@ -66,8 +66,7 @@ func TestParseConfigRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := ParseConfig("c.yaml", []byte(tt.in))
-			var where *ConfigError
-			if !errors.As(err, &where) {
+			if _, ok := errors.AsType[*ConfigError](err); !ok {
 				t.Fatalf("got %v, want a ConfigError", err)
 			}
 			if err.Error() != tt.want {

@@ -83,26 +83,32 @@ func TestCheckFinds(t *testing.T) {
 		{
 			"B11 scheduler lost: nr_requests is written again even if it looks right",
 			func(_ *Policy, s *State) { s.Disks[0].Queue.Scheduler.Value = "[mq-deadline] bfq none" },
-			Fail, []string{"sda scheduler drift"},
+			Fail,
+			[]string{"sda scheduler drift"},
 			[]string{"sda scheduler bfq", "sda nr_requests 32"},
 		},
 		{
 			"B02 bfq not listed and not loaded: the module comes first",
 			func(_ *Policy, s *State) { s.Disks[0].Queue.Scheduler.Value, s.Loaded = "[mq-deadline] none", false },
-			Fail, []string{"sda scheduler drift"},
+			Fail,
+			[]string{"sda scheduler drift"},
 			[]string{"sda scheduler loaded", "sda scheduler bfq", "sda nr_requests 32"},
 		},
 		{
 			"nr_requests lost",
 			func(_ *Policy, s *State) { s.Disks[0].Queue.NrRequests.Value = "64" },
-			Fail, []string{"sda nr_requests drift"}, []string{"sda nr_requests 32"},
+			Fail,
+			[]string{"sda nr_requests drift"},
+			[]string{"sda nr_requests 32"},
 		},
 		{
 			"nr_requests unreadable",
 			func(_ *Policy, s *State) {
 				s.Disks[0].Queue.NrRequests = Attr{Source: "f", Err: errors.New("input/output error")}
 			},
-			Fail, []string{"sda nr_requests unreadable"}, nil,
+			Fail,
+			[]string{"sda nr_requests unreadable"},
+			nil,
 		},
 		{
 			"second disk of two",
@@ -110,7 +116,9 @@ func TestCheckFinds(t *testing.T) {
 				s.Disks = append(s.Disks, disk("sdb", "8:16"))
 				s.Disks[1].Queue.Scheduler.Value = "[none] bfq"
 			},
-			Fail, []string{"sdb scheduler drift"}, []string{"sdb scheduler bfq", "sdb nr_requests 32"},
+			Fail,
+			[]string{"sdb scheduler drift"},
+			[]string{"sdb scheduler bfq", "sdb nr_requests 32"},
 		},
 		{
 			"T24 iosched of the policy",
@@ -118,7 +126,9 @@ func TestCheckFinds(t *testing.T) {
 				p.IOSched = map[string]string{"slice_idle": "8"}
 				s.Disks[0].Queue.IOSched = map[string]Attr{"slice_idle": {Source: "f", Value: "0"}}
 			},
-			Fail, []string{"sda slice_idle drift"}, []string{"sda slice_idle 8"},
+			Fail,
+			[]string{"sda slice_idle drift"},
+			[]string{"sda slice_idle 8"},
 		},
 		{
 			"iosched appears with the scheduler",
@@ -127,7 +137,8 @@ func TestCheckFinds(t *testing.T) {
 				s.Disks[0].Queue.IOSched = map[string]Attr{"slice_idle": missing("f")}
 				s.Disks[0].Queue.Scheduler.Value = "[none] bfq"
 			},
-			Fail, []string{"sda scheduler drift", "sda slice_idle drift"},
+			Fail,
+			[]string{"sda scheduler drift", "sda slice_idle drift"},
 			[]string{"sda scheduler bfq", "sda nr_requests 32", "sda slice_idle 8"},
 		},
 		{
@@ -137,13 +148,16 @@ func TestCheckFinds(t *testing.T) {
 					s.Groups[i].Weight.Value = "default 100"
 				}
 			},
-			Fail, []string{"system.slice io_weight drift", "k3s.service io_weight drift", "system.slice:kubepods.slice weight_ratio drift"},
+			Fail,
+			[]string{"system.slice io_weight drift", "k3s.service io_weight drift", "system.slice:kubepods.slice weight_ratio drift"},
 			[]string{"system.slice io_weight 10000", "k3s.service io_weight 10000"},
 		},
 		{
 			"C05 one disk has a weight of its own",
 			func(_ *Policy, s *State) { s.Groups[2].Weight.Value = "default 100\n8:0 1000" },
-			Fail, []string{"kubepods.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"}, []string{"kubepods.slice io_weight 100"},
+			Fail,
+			[]string{"kubepods.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"},
+			[]string{"kubepods.slice io_weight 100"},
 		},
 		{
 			"C05 a disk that is not managed has a weight of its own",
@@ -155,12 +169,16 @@ func TestCheckFinds(t *testing.T) {
 			func(_ *Policy, s *State) {
 				s.Groups[0].Weight.Value, s.Groups[0].Unit.IOWeight = "default 100", WeightUnset
 			},
-			Fail, []string{"system.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"}, []string{"system.slice io_weight 10000"},
+			Fail,
+			[]string{"system.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"},
+			[]string{"system.slice io_weight 10000"},
 		},
 		{
 			"C12 written behind systemd's back",
 			func(_ *Policy, s *State) { s.Groups[0].Unit.IOWeight = WeightUnset },
-			Fail, []string{"system.slice io_weight drift"}, []string{"system.slice io_weight 10000"},
+			Fail,
+			[]string{"system.slice io_weight drift"},
+			[]string{"system.slice io_weight 10000"},
 		},
 		{
 			"C11 no weight file although bfq is loaded",
@@ -168,12 +186,16 @@ func TestCheckFinds(t *testing.T) {
 				s.Groups[2].Weight = missing("f")
 				s.Groups[2].Level = "/sys/fs/cgroup/cgroup.subtree_control"
 			},
-			Fail, []string{"kubepods.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"}, []string{"kubepods.slice io_weight 100"},
+			Fail,
+			[]string{"kubepods.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"},
+			[]string{"kubepods.slice io_weight 100"},
 		},
 		{
 			"weight file of another format",
 			func(_ *Policy, s *State) { s.Groups[2].Weight.Value = "what" },
-			Fail, []string{"kubepods.slice io_weight unreadable", "system.slice:kubepods.slice weight_ratio drift"}, nil,
+			Fail,
+			[]string{"kubepods.slice io_weight unreadable", "system.slice:kubepods.slice weight_ratio drift"},
+			nil,
 		},
 		{
 			"C17 hybrid",
@@ -183,32 +205,44 @@ func TestCheckFinds(t *testing.T) {
 					s.Groups[i].Weight, s.Groups[i].Cgroup = missing("f"), ""
 				}
 			},
-			Fail, []string{"system.slice io_weight unsupported", "k3s.service io_weight unsupported", "kubepods.slice io_weight unsupported", "system.slice:kubepods.slice weight_ratio unsupported"}, nil,
+			Fail,
+			[]string{"system.slice io_weight unsupported", "k3s.service io_weight unsupported", "kubepods.slice io_weight unsupported", "system.slice:kubepods.slice weight_ratio unsupported"},
+			nil,
 		},
 		{
 			"kubepods absent",
 			func(_ *Policy, s *State) { s.Groups[2].Cgroup = "" },
-			Waiting, []string{"kubepods.slice io_weight pending", "system.slice:kubepods.slice weight_ratio pending"}, nil,
+			Waiting,
+			[]string{"kubepods.slice io_weight pending", "system.slice:kubepods.slice weight_ratio pending"},
+			nil,
 		},
 		{
 			"k3s stopped",
 			func(_ *Policy, s *State) { s.Groups[1].Cgroup, s.Groups[1].Unit.MainPID = "", 0 },
-			Waiting, []string{"k3s.service io_weight pending", "k3s.service main_process pending"}, nil,
+			Waiting,
+			[]string{"k3s.service io_weight pending", "k3s.service main_process pending"},
+			nil,
 		},
 		{
 			"no k3s unit",
 			func(_ *Policy, s *State) { s.Groups = []Group{s.Groups[0], s.Groups[2]} },
-			Waiting, []string{"k3s.service io_weight pending"}, nil,
+			Waiting,
+			[]string{"k3s.service io_weight pending"},
+			nil,
 		},
 		{
 			"main process elsewhere",
 			func(_ *Policy, s *State) { s.Groups[1].MainCgroup.Value = "/user.slice/screen.scope" },
-			Fail, []string{"k3s.service main_process drift"}, nil,
+			Fail,
+			[]string{"k3s.service main_process drift"},
+			nil,
 		},
 		{
 			"main process in a cgroup with a like name",
 			func(_ *Policy, s *State) { s.Groups[1].MainCgroup.Value = "/system.slice/k3s.service2" },
-			Fail, []string{"k3s.service main_process drift"}, nil,
+			Fail,
+			[]string{"k3s.service main_process drift"},
+			nil,
 		},
 		{
 			"main process in a delegated cgroup below",
@@ -218,7 +252,9 @@ func TestCheckFinds(t *testing.T) {
 		{
 			"bus down",
 			func(_ *Policy, s *State) { s.BusError = errors.New("no bus") },
-			Fail, []string{"k3s.service main_process unreadable"}, nil,
+			Fail,
+			[]string{"k3s.service main_process unreadable"},
+			nil,
 		},
 		{
 			"unsupported disk alone: no weights",
@@ -239,12 +275,16 @@ func TestCheckFinds(t *testing.T) {
 				s.SystemdVersion, s.Groups[2].Unit.FragmentPath = "247.3", ""
 				s.Groups[2].Weight.Value = "default 500"
 			},
-			Fail, []string{"kubepods.slice io_weight unsupported", "system.slice:kubepods.slice weight_ratio drift"}, nil,
+			Fail,
+			[]string{"kubepods.slice io_weight unsupported", "system.slice:kubepods.slice weight_ratio drift"},
+			nil,
 		},
 		{
 			"T26 kubepods.slice of the kubelet, on systemd 247",
 			func(_ *Policy, s *State) { s.SystemdVersion, s.Groups[2].Weight.Value = "247.3", "default 500" },
-			Fail, []string{"kubepods.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"}, []string{"kubepods.slice io_weight 100"},
+			Fail,
+			[]string{"kubepods.slice io_weight drift", "system.slice:kubepods.slice weight_ratio drift"},
+			[]string{"kubepods.slice io_weight 100"},
 		},
 		{
 			"C15 cgroupfs driver: the agent writes the file itself",
@@ -252,7 +292,9 @@ func TestCheckFinds(t *testing.T) {
 				s.Groups[2] = group(RolePods, "/kubepods", "/kubepods", 0, "default 500")
 				s.Groups[2].Unit = Unit{}
 			},
-			Fail, []string{"/kubepods io_weight drift", "system.slice:/kubepods weight_ratio drift"}, []string{"/kubepods io_weight 100"},
+			Fail,
+			[]string{"/kubepods io_weight drift", "system.slice:/kubepods weight_ratio drift"},
+			[]string{"/kubepods io_weight 100"},
 		},
 		{
 			"T1 raw generation: what has landed is right",

@@ -1,6 +1,7 @@
 package ioprio
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,14 +75,18 @@ func TestReadSettings(t *testing.T) {
 	}{
 		{name: "nothing", want: fallback},
 		{name: "a bare unit", files: server(""), want: fallback},
-		{name: "A22 --data-dir and etcd's --data-dir", // https://github.com/k3s-io/k3s/issues/9204
+		{
+			name:  "A22 --data-dir and etcd's --data-dir", // https://github.com/k3s-io/k3s/issues/9204
 			files: server("--cluster-init --data-dir /application-volume/k3s --etcd-arg=--data-dir=/var/lib/etcd --etcd-arg=--debug --disable traefik"),
-			want:  Settings{DataDir: "/application-volume/k3s", DataDirFrom: k3sExecFrom, EtcdDir: "/var/lib/etcd", EtcdDirFrom: k3sExecFrom}},
-		{name: "as installed", files: map[string]string{k3sUnitFile: installedUnit},
+			want:  Settings{DataDir: "/application-volume/k3s", DataDirFrom: k3sExecFrom, EtcdDir: "/var/lib/etcd", EtcdDirFrom: k3sExecFrom},
+		},
+		{
+			name: "as installed", files: map[string]string{k3sUnitFile: installedUnit},
 			want: Settings{
 				DataDir: "/mnt/k3s data", DataDirFrom: k3sExecFrom, EtcdDir: "/mnt/k3s data/server/db/etcd", EtcdDirFrom: k3sExecFrom,
 				WALDir: "/mnt/wal", WALDirFrom: k3sExecFrom,
-			}},
+			},
+		},
 		{name: "an equals sign", files: server("--data-dir=/x/"), want: atX},
 		{name: "short", files: server("-d /x"), want: atX},
 		{name: "a specifier", files: server("--data-dir=%E/%N"), want: settingsAt("/etc/k3s", k3sExecFrom)},
@@ -94,23 +99,35 @@ func TestReadSettings(t *testing.T) {
 		{name: "etcd's wal-dir", files: server("-d /x --etcd-arg --wal-dir=/w/"), want: wal},
 		{name: "etcd's wal-dir without dashes", files: server("-d /x --etcd-arg=wal-dir=/v --etcd-arg wal-dir=/w"), want: wal},
 		{name: "etcd's argument without a value", files: server("-d /x --etcd-arg --wal-dir --etcd-arg=/w"), want: atX},
-		{name: "etcd as k3s.service", want: fallback,
-			files: map[string]string{k3sUnitFile: unit("ExecStart=/usr/bin/etcd --data-dir /y --wal-dir=/w --etcd-arg=wal-dir=/w --config /c.yaml")}},
-		{name: "another unit", files: map[string]string{"/etc/systemd/system/k3s-two.service": unit("ExecStart=/k3s server -d /x")},
-			want: settingsAt("/x", "/etc/systemd/system/k3s-two.service ExecStart")},
-		{name: "a drop-in resets ExecStart", files: with(server("-d /y"), k3sDropIn, unit("ExecStart=", "ExecStart=/k3s server -d /x")),
-			want: settingsAt("/x", k3sDropIn+" ExecStart")},
-		{name: "a variable in the command line", want: atX,
-			files: map[string]string{k3sUnitFile: unit("Environment='ARGS=--data-dir /x'", "ExecStart=/k3s server $ARGS")}},
+		{
+			name: "etcd as k3s.service", want: fallback,
+			files: map[string]string{k3sUnitFile: unit("ExecStart=/usr/bin/etcd --data-dir /y --wal-dir=/w --etcd-arg=wal-dir=/w --config /c.yaml")},
+		},
+		{
+			name: "another unit", files: map[string]string{"/etc/systemd/system/k3s-two.service": unit("ExecStart=/k3s server -d /x")},
+			want: settingsAt("/x", "/etc/systemd/system/k3s-two.service ExecStart"),
+		},
+		{
+			name: "a drop-in resets ExecStart", files: with(server("-d /y"), k3sDropIn, unit("ExecStart=", "ExecStart=/k3s server -d /x")),
+			want: settingsAt("/x", k3sDropIn+" ExecStart"),
+		},
+		{
+			name: "a variable in the command line", want: atX,
+			files: map[string]string{k3sUnitFile: unit("Environment='ARGS=--data-dir /x'", "ExecStart=/k3s server $ARGS")},
+		},
 
 		{name: "environment", files: with(server(""), k3sDropIn, unit("Environment=K3S_DATA_DIR=/x")), want: settingsAt("/x", "K3S_DATA_DIR in "+k3sDropIn)},
-		{name: "environment file", want: settingsAt("/x y", "K3S_DATA_DIR in /etc/systemd/system/k3s.service.env"),
+		{
+			name: "environment file", want: settingsAt("/x y", "K3S_DATA_DIR in /etc/systemd/system/k3s.service.env"),
 			files: map[string]string{
 				k3sUnitFile:          unit("Environment=K3S_DATA_DIR=/y", "EnvironmentFile=-/etc/systemd/system/%n.env", "ExecStart=/k3s server"),
 				k3sUnitFile + ".env": "K3S_DATA_DIR='/x y'\n",
-			}},
-		{name: "file over environment", want: settingsAt("/x", "/etc/rancher/k3s/config.yaml"),
-			files: with(server(""), k3sDropIn, unit("Environment=K3S_DATA_DIR=/y"), "/etc/rancher/k3s/config.yaml", "data-dir: /x")},
+			},
+		},
+		{
+			name: "file over environment", want: settingsAt("/x", "/etc/rancher/k3s/config.yaml"),
+			files: with(server(""), k3sDropIn, unit("Environment=K3S_DATA_DIR=/y"), "/etc/rancher/k3s/config.yaml", "data-dir: /x"),
+		},
 		{name: "command line over file", files: with(server("-d /x"), "/etc/rancher/k3s/config.yaml", "data-dir: /y"), want: atX},
 		{name: "file without a unit", files: map[string]string{"/etc/rancher/k3s/config.yaml.d/1.yaml": "d: /x"}, want: settingsAt("/x", "/etc/rancher/k3s/config.yaml.d/1.yaml")},
 		{name: "etcd's arguments of file and command line", want: Settings{
@@ -119,15 +136,19 @@ func TestReadSettings(t *testing.T) {
 		{name: "--config", files: with(server("--config /c.yaml"), "/c.yaml", "data-dir: /x", "/etc/rancher/k3s/config.yaml", "data-dir: /y"), want: settingsAt("/x", "/c.yaml")},
 		{name: "-c", files: with(server("-c=/c.yaml"), "/c.yaml.d/1.yml", "data-dir: /x"), want: settingsAt("/x", "/c.yaml.d/1.yml")},
 		{name: "--config of nothing", files: with(server("--config /c.yaml"), "/etc/rancher/k3s/config.yaml", "data-dir: /y"), want: fallback},
-		{name: "K3S_CONFIG_FILE over --config", want: settingsAt("/x", "/e.yaml"),
-			files: with(server("--config /c.yaml"), k3sDropIn, unit("Environment=K3S_CONFIG_FILE=/e.yaml"), "/c.yaml", "data-dir: /y", "/e.yaml", "data-dir: /x")},
+		{
+			name: "K3S_CONFIG_FILE over --config", want: settingsAt("/x", "/e.yaml"),
+			files: with(server("--config /c.yaml"), k3sDropIn, unit("Environment=K3S_CONFIG_FILE=/e.yaml"), "/c.yaml", "data-dir: /y", "/e.yaml", "data-dir: /x"),
+		},
 
 		{name: "the agent's own setting", files: server("--data-dir=/y --etcd-arg=wal-dir=/w"), policy: Policy{DataDir: "/x"}, want: Settings{
 			DataDir: "/x", DataDirFrom: "the agent's k3s_data_dir", EtcdDir: "/x/server/db/etcd", EtcdDirFrom: "the agent's k3s_data_dir",
 			WALDir: "/w", WALDirFrom: k3sExecFrom,
 		}},
-		{name: "two units that agree", files: with(server("-d /x"), "/etc/systemd/system/k3s-two.service", unit("ExecStart=/k3s agent -d /x")),
-			want: settingsAt("/x", "/etc/systemd/system/k3s-two.service ExecStart")},
+		{
+			name: "two units that agree", files: with(server("-d /x"), "/etc/systemd/system/k3s-two.service", unit("ExecStart=/k3s agent -d /x")),
+			want: settingsAt("/x", "/etc/systemd/system/k3s-two.service ExecStart"),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := findSettings(capturedNode(t, tt.files), tt.policy)
@@ -186,9 +207,7 @@ func TestReadSettingsErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := map[string]string{k3sUnitFile: "[Service]\nExecStart=/usr/local/bin/k3s server " + tt.args}
-			for name, text := range tt.files {
-				files[name] = text
-			}
+			maps.Copy(files, tt.files)
 			got, err := findSettings(capturedNode(t, files), Policy{})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%+v, %v, want an error with %q", got, err, tt.want)

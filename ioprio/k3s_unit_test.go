@@ -91,8 +91,11 @@ func TestReadService(t *testing.T) {
 		}, service{exec: []string{"/opt/k3s", "agent"}, execFrom: dropIn, slice: "k3s.slice"}},
 		{"a drop-in that only resets", map[string]string{unitFile: installedUnit, dropIn: "[Service]\nExecStart="}, service{}},
 		{"other sections do not count", map[string]string{unitFile: "[Unit]\nExecStart=/k3s server\n[Service]\nType=exec"}, service{}},
-		{"k3s among several commands", map[string]string{unitFile: "[Service]\nExecStart=/bin/true\nExecStart=/k3s server\nExecStart=/bin/false"},
-			service{exec: []string{"/k3s", "server"}, execFrom: unitFile}},
+		{
+			"k3s among several commands",
+			map[string]string{unitFile: "[Service]\nExecStart=/bin/true\nExecStart=/k3s server\nExecStart=/bin/false"},
+			service{exec: []string{"/k3s", "server"}, execFrom: unitFile},
+		},
 		{"environment", map[string]string{
 			unitFile:            "[Service]\nEnvironment=A=1 \"B=2 3\" C=%N%%\nEnvironmentFile=-/etc/default/%N\nExecStart=/k3s server ${B} $B $A",
 			dropIn:              "[Service]\nEnvironment=A=x",

@@ -17,7 +17,7 @@ type Scheduler struct {
 // a queue that takes no scheduler (block/elevator.c elv_iosched_show). An empty line has no active scheduler.
 func parseScheduler(line string) Scheduler {
 	var s Scheduler
-	for _, word := range strings.Fields(line) {
+	for word := range strings.FieldsSeq(line) {
 		if name, ok := strings.CutPrefix(word, "["); ok && strings.HasSuffix(name, "]") {
 			word = strings.TrimSuffix(name, "]")
 			s.Active, s.Switchable = word, true

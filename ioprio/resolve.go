@@ -114,7 +114,7 @@ const (
 
 // refusal is why a file system has no disk to arbitrate, or empty.
 func refusal(m mount) string {
-	reason := ""
+	var reason string
 	switch m.fstype {
 	case "tmpfs", "ramfs", "devtmpfs", "rootfs":
 		reason = inMemory

@@ -32,6 +32,7 @@ type Path struct {
 // Class says what the agent does with a disk.
 type Class string
 
+// The classes.
 const (
 	Managed     Class = "managed"     // its queue is arbitrated
 	Skipped     Class = "skipped"     // it needs no arbitration: NVMe
@@ -68,6 +69,7 @@ func (a Attr) Absent() bool { return errors.Is(a.Err, fs.ErrNotExist) }
 // GroupRole says which weight of the policy a group gets.
 type GroupRole string
 
+// The roles of a group.
 const (
 	RoleSlice GroupRole = "slice" // a slice above the k3s unit
 	RoleK3s   GroupRole = "k3s"   // the unit that runs k3s

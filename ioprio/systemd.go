@@ -17,25 +17,51 @@ const busTimeout = 25 * time.Second
 // Manager is systemd over D-Bus.
 type Manager struct {
 	conn *dbus.Conn
+	end  context.CancelFunc
 }
 
 // ConnectManager connects to the system bus, or, for root while the bus is down, to systemd itself. The context owns the
 // connection: when it ends, calls fail.
 func ConnectManager(ctx context.Context) (*Manager, error) {
+	ctx, end := context.WithCancel(ctx)
+	late := time.AfterFunc(busTimeout, end) // a deadline of the context would end the connection, too
 	conn, err := dbus.NewWithContext(ctx)
+	if !late.Stop() && err == nil {
+		conn.Close()
+		err = context.DeadlineExceeded
+	}
 	if err != nil {
+		end()
 		return nil, fmt.Errorf("connecting to systemd: %w", err)
 	}
-	return &Manager{conn}, nil
+	return &Manager{conn, end}, nil
 }
 
 // Close ends the connection.
-func (m *Manager) Close() { m.conn.Close() }
+func (m *Manager) Close() {
+	m.conn.Close()
+	m.end()
+}
 
 // Version implements Systemd.
-func (m *Manager) Version(context.Context) (string, error) {
-	v, err := m.conn.GetManagerProperty("Version") // a GVariant text: quoted
-	return strings.Trim(v, `"'`), err
+func (m *Manager) Version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
+	defer cancel()
+	type answer struct {
+		text string // a GVariant: quoted
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() { // the library's call has no context
+		text, err := m.conn.GetManagerProperty("Version")
+		answers <- answer{text, err}
+	}()
+	select {
+	case a := <-answers:
+		return strings.Trim(a.text, "\"'"), a.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("asking systemd for its version: %w", ctx.Err())
+	}
 }
 
 // Units implements Systemd.

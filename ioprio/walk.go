@@ -126,7 +126,7 @@ func (w *walk) device(dir string, nesting int) error {
 func (w *walk) members(m mount) ([]string, error) {
 	if m.fstype == "bcachefs" { // its source is the list of its devices
 		var devs []string
-		for _, node := range strings.Split(m.source, ":") {
+		for node := range strings.SplitSeq(m.source, ":") {
 			dev, err := w.deviceNumber(node)
 			if err != nil {
 				return nil, err

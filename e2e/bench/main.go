@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: bench BINARY")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := run(os.Args[1], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -33,13 +34,13 @@ func main() {
 // size is how large a node is.
 type size struct{ disks, mounts int }
 
-func run(binary string) error {
+func run(binary string, w io.Writer) error {
 	dir, err := os.MkdirTemp("", "ioprio-bench")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "disks\tmounts\tverify, median ms\tper disk, us\tpeak RSS, MB\tapply writes\t")
 	for _, s := range []size{{1, 20}, {50, 2000}, {100, 2000}, {200, 20}, {200, 2000}, {400, 2000}} {
 		m, err := measure(binary, filepath.Join(dir, fmt.Sprintf("%d-%d", s.disks, s.mounts)), s)
@@ -56,8 +57,8 @@ func run(binary string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("binary: %.1f MB\n", float64(info.Size())/1e6)
-	return nil
+	_, err = fmt.Fprintf(w, "binary: %.1f MB\n", float64(info.Size())/1e6)
+	return err
 }
 
 type measurement struct {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -31,16 +32,16 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	defer cancel()
-	image, err := qemu.Build(ctx, qemu.Bookworm(), os.Stdout)
+	image, err := qemu.Build(ctx, qemu.Bookworm(), out)
 	if err != nil {
 		return err
 	}
@@ -49,32 +50,34 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(share)
-	fmt.Println("==> demo: building ioprio-agent")
+	fmt.Fprintln(out, "==> demo: building ioprio-agent")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(share, "ioprio-agent"), "./cmd/ioprio-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	build.Stdout, build.Stderr = out, out
 	if err := errors.Join(build.Run(), os.WriteFile(filepath.Join(share, "run"), script, 0o755)); err != nil {
 		return err
 	}
-	fmt.Println("==> demo: booting Debian 12 with etcd on a slow SATA disk (half a minute without KVM)")
+	fmt.Fprintln(out, "==> demo: booting Debian 12 with etcd on a slow SATA disk (half a minute without KVM)")
 	status, err := qemu.Machine{Image: image, MemoryMiB: 2048, Share: share, Disks: []qemu.Disk{
 		{Name: "sda", Bus: qemu.BusSATA, SizeMiB: 1024, IOPS: diskIOPS, BPS: diskBPS},
-	}}.Run(ctx, os.Stdout)
+	}}.Run(ctx, out)
 	if err != nil {
 		return err
 	}
 	if status != 0 {
 		return fmt.Errorf("the script in the guest ended with status %d", status)
 	}
-	return table(share)
+	return table(share, out)
 }
 
 // table prints what etcd waited in each case, from fio's own numbers.
-func table(share string) error {
-	fmt.Printf("\nThe disk does %d requests and %d MB per second. etcd writes 2300 bytes and waits for fdatasync, 100 times a second;\n", diskIOPS, diskBPS/1_000_000)
-	fmt.Println("the pod writes 64 KiB at random, 128 requests at a time. etcd gives up its leader after 1000 ms without a heartbeat.")
-	fmt.Println()
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+func table(share string, w io.Writer) error {
+	fmt.Fprintf(w, `
+The disk does %d requests and %d MB per second. etcd writes 2300 bytes and waits for fdatasync, 100 times a second;
+the pod writes 64 KiB at random, 128 requests at a time. etcd gives up its leader after 1000 ms without a heartbeat.
+
+`, diskIOPS, diskBPS/1_000_000)
+	out := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(out, "case\tetcd's fdatasync, mean\tp99\tthe pod writes")
 	for _, c := range []struct{ name, title string }{
 		{"idle", "idle disk"}, {"before", "busy pod, as the node was"}, {"after", "busy pod, arbitrated"},

@@ -45,9 +45,7 @@ func leftovers() ([]string, error) {
 		return nil, err
 	}
 	left := slices.Concat(points, below(mounts), virtual("dm-*"), virtual("md*"), virtual("bcache*"), loops(), partitions())
-	for _, dir := range slices.Concat(caches(), registered()) {
-		left = append(left, dir)
-	}
+	left = append(left, slices.Concat(caches(), registered())...)
 	if len(left) > 0 {
 		return left, nil
 	}

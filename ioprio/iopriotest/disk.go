@@ -50,7 +50,8 @@ func (n *Node) slot(d Disk) ([]ancestor, int) {
 	scsi := func(lun int) []ancestor {
 		return []ancestor{
 			{fmt.Sprintf("target%d:0:0", i), "bus/scsi"},
-			{fmt.Sprintf("%d:0:0:%d", i, lun), "bus/scsi"}, {"block", ""},
+			{fmt.Sprintf("%d:0:0:%d", i, lun), "bus/scsi"},
+			{"block", ""},
 		}
 	}
 	host := ancestor{fmt.Sprintf("host%d", i), "bus/scsi"}
@@ -66,8 +67,15 @@ func (n *Node) slot(d Disk) ([]ancestor, int) {
 			ancestor{fmt.Sprintf("2-%d:1.0", i), "bus/usb"}, host), scsi(0)...), 30
 	case MMC:
 		mmc := fmt.Sprintf("mmc%d", i)
-		return []ancestor{{"platform", ""}, {"emmc2bus", "bus/platform"}, {"fe340000.mmc", "bus/platform"}, {"mmc_host", ""}, {mmc, "class/mmc_host"},
-			{mmc + ":0001", "bus/mmc"}, {"block", ""}}, 64
+		return []ancestor{
+			{"platform", ""},
+			{"emmc2bus", "bus/platform"},
+			{"fe340000.mmc", "bus/platform"},
+			{"mmc_host", ""},
+			{mmc, "class/mmc_host"},
+			{mmc + ":0001", "bus/mmc"},
+			{"block", ""},
+		}, 64
 	case ISCSI:
 		return append([]ancestor{{"platform", ""}, host, {fmt.Sprintf("session%d", i), ""}}, scsi(1)...), 113
 	case CCISS:
@@ -131,8 +139,10 @@ func (n *Node) addHiddenPath(head string) {
 
 func (n *Node) addBlock(b block) {
 	n.blocks[b.name] = &b
-	n.tree.attrs(b.dir, map[string]string{"dev": b.dev, "size": "2097152", "removable": "0", "hidden": "0",
-		"uevent": "DEVNAME=" + strings.ReplaceAll(b.name, "!", "/")})
+	n.tree.attrs(b.dir, map[string]string{
+		"dev": b.dev, "size": "2097152", "removable": "0", "hidden": "0",
+		"uevent": "DEVNAME=" + strings.ReplaceAll(b.name, "!", "/"),
+	})
 	n.tree.dir(b.dir+"/slaves", b.dir+"/holders")
 	n.tree.link(b.dir+"/subsystem", "/sys/class/block")
 	n.tree.link("/sys/class/block/"+b.name, b.dir)

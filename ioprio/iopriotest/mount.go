@@ -70,7 +70,7 @@ func (n *Node) carrier(point string) int {
 		}
 	}
 	cross()
-	for _, name := range strings.Split(strings.Trim(point, "/"), "/") {
+	for name := range strings.SplitSeq(strings.Trim(point, "/"), "/") {
 		prefix = path.Join(prefix, name)
 		cross()
 	}

@@ -162,8 +162,15 @@ func TestDriverTags(t *testing.T) {
 	for _, s := range []struct {
 		attr, value string
 		tags        int
-	}{{"nr_requests", "32", 32}, {"scheduler", "bfq", 32}, {"nr_requests", "64", 32}, {"scheduler", "none", 32}, {"nr_requests", "128", 32},
-		{"nr_requests", "64", 64}, {"nr_requests", "128", 128}} {
+	}{
+		{"nr_requests", "32", 32},
+		{"scheduler", "bfq", 32},
+		{"nr_requests", "64", 32},
+		{"scheduler", "none", 32},
+		{"nr_requests", "128", 32},
+		{"nr_requests", "64", 64},
+		{"nr_requests", "128", 128},
+	} {
 		if err := n.WriteAttr("/sys/block/sda/queue/"+s.attr, s.value); err != nil {
 			t.Fatal(err)
 		}

@@ -44,8 +44,10 @@ func (n *Node) Stack(kind, mount string, disks ...string) error {
 		return cmp.Or(n.AddStacked(Stacked{Name: "bcache0", Dev: "252:0", Kind: BCache, Slaves: disks}), n.mountDev("bcache0", mount, "ext4", "/"))
 	case "btrfs":
 		n.tree.dir(mount + "/nested")
-		return cmp.Or(n.Btrfs(fsid, disks...), n.Mount(Mount{Point: mount, Type: "btrfs", Source: "/dev/" + disks[0],
-			Options: "rw,space_cache=v2,subvolid=5,subvol=/"}))
+		return cmp.Or(n.Btrfs(fsid, disks...), n.Mount(Mount{
+			Point: mount, Type: "btrfs", Source: "/dev/" + disks[0],
+			Options: "rw,space_cache=v2,subvolid=5,subvol=/",
+		}))
 	case "loop":
 		return cmp.Or(
 			n.mountDev(disks[0], base, "ext4", "/"), n.makeFile(base+"/image"),

@@ -148,7 +148,7 @@ func (n *Node) setWeight(name string, weight uint64) error {
 }
 
 func (n *Node) leftoverWeight(dropin string) uint64 {
-	var weight uint64 = ioprio.WeightUnset
+	weight := ioprio.WeightUnset
 	text, err := readFile(n.Path(dropin))
 	n.tree.note(err)
 	for line := range strings.Lines(text) {

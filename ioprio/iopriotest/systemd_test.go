@@ -34,13 +34,25 @@ func TestWeights(t *testing.T) {
 		ioWeight uint64
 		want     string
 	}{
-		{ioprio.Piecewise, 1, "default 1"}, {ioprio.Piecewise, 50, "default 50"}, {ioprio.Piecewise, 100, "default 100"},
-		{ioprio.Piecewise, 200, "default 109"}, {ioprio.Piecewise, 500, "default 136"}, {ioprio.Piecewise, 666, "default 151"},
-		{ioprio.Piecewise, 1000, "default 181"}, {ioprio.Piecewise, 5000, "default 545"}, {ioprio.Piecewise, 10000, "default 1000"},
-		{ioprio.Tenth, 1, "default 1"}, {ioprio.Tenth, 50, "default 5"}, {ioprio.Tenth, 100, "default 10"},
-		{ioprio.Tenth, 666, "default 67"}, {ioprio.Tenth, 1000, "default 100"}, {ioprio.Tenth, 10000, "default 1000"},
-		{ioprio.Raw, 100, "default 100"}, {ioprio.Raw, 1000, "default 1000"},
-		{ioprio.Raw, 1001, "default 77"}, {ioprio.Raw, 10000, "default 77"}, // ERANGE, and nobody hears of it
+		{ioprio.Piecewise, 1, "default 1"},
+		{ioprio.Piecewise, 50, "default 50"},
+		{ioprio.Piecewise, 100, "default 100"},
+		{ioprio.Piecewise, 200, "default 109"},
+		{ioprio.Piecewise, 500, "default 136"},
+		{ioprio.Piecewise, 666, "default 151"},
+		{ioprio.Piecewise, 1000, "default 181"},
+		{ioprio.Piecewise, 5000, "default 545"},
+		{ioprio.Piecewise, 10000, "default 1000"},
+		{ioprio.Tenth, 1, "default 1"},
+		{ioprio.Tenth, 50, "default 5"},
+		{ioprio.Tenth, 100, "default 10"},
+		{ioprio.Tenth, 666, "default 67"},
+		{ioprio.Tenth, 1000, "default 100"},
+		{ioprio.Tenth, 10000, "default 1000"},
+		{ioprio.Raw, 100, "default 100"},
+		{ioprio.Raw, 1000, "default 1000"},
+		{ioprio.Raw, 1001, "default 77"},
+		{ioprio.Raw, 10000, "default 77"}, // ERANGE, and nobody hears of it
 	} {
 		n := base(t, Options{Generation: tc.gen})
 		if err := errors.Join(n.LoadModule("bfq"), n.WriteAttr(cgroupfs+"/system.slice/io.bfq.weight", "77")); err != nil {
@@ -150,8 +162,10 @@ func TestSiblings(t *testing.T) {
 
 // TestInactiveSlice is facts 2.1 and 2.5: what a weight for a slice that does not run leaves behind.
 func TestInactiveSlice(t *testing.T) {
-	for version, poisoned := range map[string]bool{"247.3-7+deb11u6": true, "249.11": true, "250.8": true, "250.9": false, "251.7": true,
-		"251.8": false, "252.39-1~deb12u1": false, "257.9": false} {
+	for version, poisoned := range map[string]bool{
+		"247.3-7+deb11u6": true, "249.11": true, "250.8": true, "250.9": false, "251.7": true,
+		"251.8": false, "252.39-1~deb12u1": false, "257.9": false,
+	} {
 		n := base(t, Options{SystemdVersion: version})
 		if err := n.Host().Systemd.SetIOWeight(t.Context(), "kubepods.slice", 100); err != nil {
 			t.Fatal(err)
@@ -189,8 +203,10 @@ func TestUnits(t *testing.T) {
 	for name, want := range map[string]ioprio.Unit{
 		"k3s.service":    {LoadState: "loaded", ActiveState: "active", FragmentPath: "/etc/systemd/system/k3s.service", ControlGroup: "/system.slice/k3s.service", MainPID: 401},
 		"kubepods.slice": {LoadState: "loaded", ActiveState: "active", FragmentPath: "/run/systemd/transient/kubepods.slice", ControlGroup: "/kubepods.slice"},
-		"kubepods-burstable.slice": {LoadState: "loaded", ActiveState: "active", FragmentPath: "/run/systemd/transient/kubepods-burstable.slice",
-			ControlGroup: "/kubepods.slice/kubepods-burstable.slice"},
+		"kubepods-burstable.slice": {
+			LoadState: "loaded", ActiveState: "active", FragmentPath: "/run/systemd/transient/kubepods-burstable.slice",
+			ControlGroup: "/kubepods.slice/kubepods-burstable.slice",
+		},
 		"other.slice":   {LoadState: "loaded", ActiveState: "inactive"},
 		"other.service": {LoadState: "not-found", ActiveState: "inactive"},
 	} {

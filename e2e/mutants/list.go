@@ -1,0 +1,89 @@
+package main
+
+// mutants are the rules that decide whether verify tells the truth and apply does no harm.
+func mutants() []mutant {
+	return []mutant{
+		{
+			"weights are read from io.bfq.weight, not io.weight", "ioprio/group.go",
+			`readAttr(h.cgroup(g.Cgroup, "io.bfq.weight"))`, `readAttr(h.cgroup(g.Cgroup, "io.weight"))`,
+		},
+		{
+			"a wrong weight is drift whatever systemd says", "ioprio/check_weights.go",
+			`if w.Default != c.want(g) {`, `if w.Default != c.want(g) && g.Unit.IOWeight != c.ioWeight(g.Role) {`,
+		},
+		{
+			"a device's own weight counts", "ioprio/check_weights.go",
+			`if off := c.deviceOff(w, c.want(g)); off != "" {`, `if off := c.deviceOff(w, c.want(g)); off == "never" {`,
+		},
+		{
+			"what is pending does not pass", "ioprio/report.go",
+			`			if v == Pass {`, `			if v == Fail {`,
+		},
+		{
+			"nr_requests is written again after a switch", "ioprio/check.go",
+			`(got == want && !switched)`, `got == want`,
+		},
+		{
+			"nothing more is written to a disk whose switch failed", "ioprio/apply.go",
+			`failed[c.Subject] = true`, `failed[c.Subject] = false`,
+		},
+		{
+			"the module is loaded before the queue is touched", "ioprio/apply.go",
+			`if c.Via == ViaModule {`, `if c.Via == "never" {`,
+		},
+		{
+			"what is right is not written", "ioprio/apply.go",
+			`if valueOf(c, readAttr(c.Target)) == c.To {`, `if false {`,
+		},
+		{
+			"a unit that stopped is left alone", "ioprio/apply.go",
+			`if !u.Active() {`, `if u.Name == "never" {`,
+		},
+		{
+			"NVMe is skipped", "ioprio/disk.go",
+			`case slices.Contains(on, "nvme") || slices.Contains(on, "nvme-subsystem"):`, `case slices.Contains(on, "never"):`,
+		},
+		{
+			"iSCSI volumes are not disks of the node", "ioprio/disk.go",
+			`case slices.ContainsFunc(on, iscsiSession.MatchString), strings.Contains(model, "VIRTUAL-DISK"):`, `case strings.Contains(model, "never"):`,
+		},
+		{
+			"zoned disks keep their scheduler", "ioprio/disk.go",
+			`zoned.Value != "none" {`, `zoned.Value == "never" {`,
+		},
+		{
+			"the last mount on a directory is the visible one", "ioprio/mountinfo.go",
+			`at = over[len(over)-1]`, `at = over[0]`,
+		},
+		{
+			"escapes are decoded once", "ioprio/mountinfo.go",
+			`root: unescape(fields[3]), point: unescape(fields[4]),`, `root: unescape(fields[3]), point: unescape(unescape(fields[4])),`,
+		},
+		{
+			"every slave is followed", "ioprio/walk.go",
+			`for _, slave := range slaves {`, `for _, slave := range slaves[:1] {`,
+		},
+		{
+			"request-based multipath is a leaf", "ioprio/walk.go",
+			`if len(slaves) == 0 || isRequestBasedMultipath(dir) {`, `if len(slaves) == 0 {`,
+		},
+		{
+			"every btrfs member is a member", "ioprio/walk.go",
+			`if slices.Contains(devs, dev) || (nodeErr != nil && len(all) == 1) {`, `if devs = devs[:1]; slices.Contains(devs, dev) || (nodeErr != nil && len(all) == 1) {`,
+		},
+		{
+			"a container is refused", "ioprio/observe.go",
+			`		if found {
+			return &RefusedError`, `		if false {
+			return &RefusedError`,
+		},
+		{
+			"the main process must live in the unit's cgroup", "ioprio/check_weights.go",
+			`case !below(g.Unit.ControlGroup, g.MainCgroup.Value):`, `case false:`,
+		},
+		{
+			"a kernel's default weight is no evidence", "ioprio/weight.go",
+			`return e.kernel != defaultBFQWeight`, `return true`,
+		},
+	}
+}
