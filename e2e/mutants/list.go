@@ -73,9 +73,7 @@ func mutants() []mutant {
 		},
 		{
 			"a container is refused", "ioprio/observe.go",
-			`		if found {
-			return &RefusedError`, `		if false {
-			return &RefusedError`,
+			`		if found {`, `		if found && mark == "never" {`,
 		},
 		{
 			"the main process must live in the unit's cgroup", "ioprio/check_weights.go",

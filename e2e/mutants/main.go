@@ -1,5 +1,5 @@
 // Command mutants breaks one rule of the agent at a time and expects the quick tests to turn red. A rule that can be broken
-// unseen has no test.
+// unseen has no test. An argument chooses the rules that contain it.
 package main
 
 import (
@@ -22,13 +22,14 @@ type mutant struct{ rule, file, from, to string }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
+	only := strings.Join(os.Args[1:], " ")
+	if err := run(ctx, only, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, only string, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "ioprio-mutants")
 	if err != nil {
 		return err
@@ -36,6 +37,9 @@ func run(ctx context.Context, out io.Writer) error {
 	defer os.RemoveAll(dir)
 	var alive []string
 	for _, m := range mutants() {
+		if !strings.Contains(m.rule, only) {
+			continue
+		}
 		killed, err := kills(ctx, dir, m)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.rule, err)
