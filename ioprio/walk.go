@@ -151,7 +151,10 @@ func (w *walk) btrfsMembers(m mount) ([]string, error) {
 			return devs, nil
 		}
 	}
-	return nil, errors.Join(fmt.Errorf("btrfs %s has no members in %s", m.source, w.h.sys("fs/btrfs")), nodeErr)
+	if nodeErr != nil {
+		return nil, fmt.Errorf("finding the members of its btrfs: %w", nodeErr)
+	}
+	return nil, fmt.Errorf("btrfs %s has no members in %s", m.source, w.h.sys("fs/btrfs"))
 }
 
 // deviceNumbers are those of a directory of links to block devices.

@@ -87,6 +87,9 @@ func removeOthers(cache, prefix, keep string) error {
 
 // build makes an image beside its place and moves it there when it is whole.
 func build(ctx context.Context, r Recipe, dir string, progress io.Writer) error {
+	if os.Geteuid() != 0 {
+		return errors.New("it needs root, once: run the same with sudo")
+	}
 	work, err := os.MkdirTemp(filepath.Dir(dir), "build-")
 	if err != nil {
 		return err
