@@ -59,7 +59,7 @@ func LoadConfig(file string) (Config, error) {
 }
 
 // ParseConfig parses a configuration. It is stricter than yaml's KnownFields, which cannot name the key of a value of the
-// wrong type: every error names file, line and key.
+// wrong type: every error but one of YAML itself names file, line and key.
 func ParseConfig(file string, text []byte) (Config, error) {
 	c := Config{Policy: ioprio.DefaultPolicy()}
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -161,6 +161,9 @@ func number[T int | uint64](to *T, low, high T) func(string, *yaml.Node) *Config
 
 var attributeName = regexp.MustCompile(`^[a-z0-9_]+$`)
 
+// attributeValue is a number of an I/O scheduler's attribute; the kernel prints them all in decimal.
+var attributeValue = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
+
 // attributes takes a mapping of attribute names to what is written to them.
 func attributes(to *map[string]string) func(string, *yaml.Node) *ConfigError {
 	return func(key string, n *yaml.Node) *ConfigError {
@@ -178,8 +181,8 @@ func attributes(to *map[string]string) func(string, *yaml.Node) *ConfigError {
 			switch {
 			case !attributeName.MatchString(name.Value):
 				return bad(at, name, "not the name of an attribute")
-			case value.Kind != yaml.ScalarNode || (value.Tag != "!!int" && value.Tag != "!!str") || strings.TrimSpace(value.Value) == "":
-				return bad(at, value, "want a number or a string, have "+have(value))
+			case value.Kind != yaml.ScalarNode || !attributeValue.MatchString(value.Value):
+				return bad(at, value, "want a decimal number, as the kernel prints it, have "+have(value))
 			}
 			if _, twice := values[name.Value]; twice {
 				return bad(at, name, "the key is there twice")

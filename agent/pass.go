@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"strings"
 
 	"github.com/ioprio-agent/ioprio-agent/ioprio"
 )
@@ -29,7 +30,23 @@ func Enforce(ctx context.Context, h ioprio.Host, p ioprio.Policy, before func([]
 	errs := ioprio.Apply(ctx, h, report.Changes())
 	report, err = Verify(ctx, h, p)
 	if err != nil {
-		return ioprio.Report{}, err
+		return ioprio.Report{}, &ChangedError{Applied: errs, Err: err}
 	}
 	return report.Explain(errs), nil
 }
+
+// ChangedError says that the node was changed and then could not be observed.
+type ChangedError struct {
+	Applied []*ioprio.ApplyError // what went wrong with the changes
+	Err     error                // why there is no report
+}
+
+func (e *ChangedError) Error() string {
+	texts := []string{"the node was changed, and then: " + e.Err.Error()}
+	for _, a := range e.Applied {
+		texts = append(texts, a.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (e *ChangedError) Unwrap() error { return e.Err }

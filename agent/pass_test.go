@@ -108,12 +108,12 @@ func TestApplyFailsClosed(t *testing.T) {
 				t.Errorf("written (-want +got)\n%s", diff)
 			}
 			if tt.finding == "" {
-				if r.Verdict != ioprio.Pass {
+				if r.Verdict != ioprio.VerdictPass {
 					t.Errorf("verdict %s: %+v", r.Verdict, r.Findings)
 				}
 				return
 			}
-			if r.Verdict != ioprio.Fail {
+			if r.Verdict != ioprio.VerdictFail {
 				t.Errorf("verdict %s, want fail", r.Verdict)
 			}
 			want, reason, _ := strings.Cut(tt.finding, ": ")
@@ -148,7 +148,7 @@ func TestApplyLeavesAStoppedUnitAlone(t *testing.T) {
 		}
 	}
 	r, err := agent.Verify(t.Context(), h, p)
-	if err != nil || r.Verdict != ioprio.Waiting {
+	if err != nil || r.Verdict != ioprio.VerdictPending {
 		t.Errorf("verdict %s, %v, want pending", r.Verdict, err)
 	}
 }
@@ -190,7 +190,7 @@ func TestApplyIsIdempotent(t *testing.T) {
 			for pass := range 2 {
 				n.Mark()
 				r, err := agent.Enforce(t.Context(), n.Host(), ioprio.DefaultPolicy(), nil)
-				if err != nil || r.Verdict != ioprio.Pass {
+				if err != nil || r.Verdict != ioprio.VerdictPass {
 					t.Fatalf("pass %d: %v, %+v", pass, err, r.Findings)
 				}
 			}
@@ -198,5 +198,57 @@ func TestApplyIsIdempotent(t *testing.T) {
 				t.Errorf("the second pass wrote %v", w)
 			}
 		})
+	}
+}
+
+// After a module that could not be loaded nothing was written, so no finding may advise to apply again as it is.
+func TestEnforceNamesTheFirstCause(t *testing.T) {
+	n := base(t, iopriotest.Options{})
+	n.AllowModule("bfq", false)
+	r, err := agent.Enforce(t.Context(), n.Host(), ioprio.DefaultPolicy(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Findings {
+		if f.Status == ioprio.StatusDrift && f.Setting != ioprio.SettingScheduler && f.Fix != "mend the scheduler of sda first, then run: ioprio-agent apply" {
+			t.Errorf("%s %s: %s", f.Subject, f.Setting, f.Fix)
+		}
+		if f.Setting == ioprio.SettingScheduler && !strings.Contains(f.Fix, "modprobe bfq") {
+			t.Errorf("%s %s: %s", f.Subject, f.Setting, f.Fix)
+		}
+	}
+}
+
+// A node that was changed and then cannot be observed is not a node that nothing was done to.
+func TestEnforceTellsThatItChanged(t *testing.T) {
+	n := base(t, iopriotest.Options{})
+	h := n.Host()
+	write := h.Write
+	h.Write = func(path, value string) error {
+		if strings.HasSuffix(path, "nr_requests") {
+			return errors.Join(n.Unmount("/var/lib/rancher"), n.Mount(iopriotest.Mount{Point: "/var/lib/rancher", Type: "tmpfs"}), write(path, value))
+		}
+		return write(path, value)
+	}
+	_, err := agent.Enforce(t.Context(), h, ioprio.DefaultPolicy(), nil)
+	changed, ok := errors.AsType[*agent.ChangedError](err)
+	if !ok || !strings.Contains(err.Error(), "the node was changed, and then: ") || changed.Unwrap() == nil {
+		t.Errorf("got %v, want a ChangedError", err)
+	}
+}
+
+// The units that nobody gave a weight tell the generation when k3s and the pods do not.
+func TestSiblingsTellTheGeneration(t *testing.T) {
+	n := base(t, iopriotest.Options{Generation: ioprio.Tenth})
+	p := ioprio.DefaultPolicy()
+	p.Weights = ioprio.Weights{System: 1000, K3s: 1000, Kubepods: 1000}
+	if err := errors.Join(n.LoadModule("bfq"), n.Reload()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r, err := agent.Enforce(t.Context(), n.Host(), p, nil)
+		if err != nil || r.Verdict != ioprio.VerdictPass {
+			t.Fatalf("%v: %+v", err, r.Findings)
+		}
 	}
 }

@@ -15,11 +15,17 @@ type ApplyError struct {
 	Setting string
 	Err     error
 	Fix     string // what the operator should do; empty where the finding's own advice stands
+
+	module bool // a module was not loaded: that stands behind the scheduler of every disk
 }
 
 func (e *ApplyError) Error() string { return fmt.Sprintf("%s %s: %v", e.Subject, e.Setting, e.Err) }
 
 func (e *ApplyError) Unwrap() error { return e.Err }
+
+func (e *ApplyError) explains(f Finding) bool {
+	return e.Setting == f.Setting && (e.Subject == f.Subject || e.module)
+}
 
 // writeTimeout bounds the wait for one write. A switch of the scheduler drains the queue first (block/elevator.c), and
 // the SCSI layer gives a stuck command 30 s before it resets the disk; the thread of a write that never ends stays behind in D state.
@@ -39,6 +45,7 @@ func Apply(ctx context.Context, h Host, changes []Change) []*ApplyError {
 			errs = append(errs, e)
 			failed[c.Subject] = true
 			if c.Via == ViaModule { // without its module no queue can have it, and weights leave no trace
+				e.module = true
 				e.Fix = "run: modprobe " + c.Target + "; look for a blacklist in /etc/modprobe.d and for modules.disabled"
 				return errs
 			}
@@ -81,8 +88,11 @@ func writeBack(ctx context.Context, h Host, c Change) error {
 		return nil
 	}
 	if err := h.write(ctx, c.Target, c.To); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("the kernel has no %s", c.Target)
+		case errors.Is(err, errNoAnswer): // to read it now would wait for the same lock
+			return err
 		}
 		return fmt.Errorf("writing %s: %w (it says %q)", c.To, err, readAttr(c.Target).Value)
 	}
@@ -117,16 +127,8 @@ func (h Host) write(ctx context.Context, path, value string) error {
 	if write == nil {
 		write = WriteAttr
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- write(path, value) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("no answer within %s: does the disk hang? %w", writeTimeout, ctx.Err())
-	}
+	_, err := await(ctx, writeTimeout, func() (struct{}, error) { return struct{}{}, write(path, value) })
+	return err
 }
 
 // setIOWeight sets a unit's weight through systemd, which rewrites the kernel's file even if the property is unchanged

@@ -3,6 +3,7 @@ package ioprio
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 )
@@ -13,7 +14,7 @@ const fixApply = "run: ioprio-agent apply"
 func Check(p Policy, s State) Report {
 	c := &checker{p: p, s: s}
 	for _, d := range s.Disks {
-		if d.Class == Managed {
+		if d.Class == ClassManaged {
 			c.managed = append(c.managed, d)
 		}
 	}
@@ -73,23 +74,25 @@ func (c *checker) disk(d Disk) {
 func (c *checker) attr(d Disk, setting string, a Attr, got, want string, switched bool) (write bool) {
 	f := Finding{Subject: d.Name, Setting: setting, Want: want, Got: got, Source: a.Source, Reason: d.Reason}
 	switch {
-	case d.Class == Skipped:
-		f.Want, f.Status = got, SkippedStatus
-		f.Fix = "none: nothing is changed on it"
-	case d.Class == Unsupported:
-		f.Status = UnsupportedStatus
-		f.Fix = "move k3s_data_dir to a disk that can be arbitrated; ioprio-agent disks shows which one it is on"
+	case d.Class == ClassSkipped:
+		f.Want, f.Status = got, StatusSkipped
+		f.Fix = fixNone
+	case d.Class == ClassUnsupported:
+		f.Status = StatusUnsupported
+		f.Fix = "move the data of k3s (its --data-dir) to another disk; ioprio-agent disks shows what lies on this one"
+	case a.Absent() && setting != SettingScheduler && setting != SettingNrRequests:
+		f.Status, f.Reason = StatusUnsupported, "the scheduler "+c.p.Scheduler+" has no such attribute"
+		f.Fix = "correct iosched." + setting + " in the configuration; ls " + filepath.Dir(a.Source) + " shows the names"
 	case a.Err != nil:
-		f.Status, f.Reason = Unreadable, a.Err.Error()
-		f.Fix = "find out why the kernel does not answer; is the disk still there?"
+		f.Status, f.Reason, f.Fix = StatusUnreadable, a.Err.Error(), fixAnswer
 	case got != want:
-		f.Status, f.Fix = Drift, fixApply
+		f.Status, f.Fix = StatusDrift, fixApply
 		f.Reason = fmt.Sprintf("the kernel has %s", orNothing(got))
 	default:
-		f.Status = OK
+		f.Status = StatusOK
 	}
 	c.add(f)
-	if d.Class != Managed || a.Err != nil || (got == want && !switched) {
+	if d.Class != ClassManaged || a.Err != nil || (got == want && !switched) {
 		return false
 	}
 	c.changes = append(c.changes, Change{Subject: d.Name, Setting: setting, From: got, To: want, Via: ViaSysfs, Target: a.Source})

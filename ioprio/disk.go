@@ -1,6 +1,7 @@
 package ioprio
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,11 +13,11 @@ import (
 var iscsiSession = regexp.MustCompile(`^session\d+$`)
 
 // observeDisk reads a leaf's identity, queue and class.
-func observeDisk(h Host, name string, p Policy, bfqLoaded bool) Disk {
+func observeDisk(ctx context.Context, h Host, name string, p Policy, bfqLoaded bool) Disk {
 	d := Disk{
 		Name:  name,
 		Dev:   readAttr(h.sys("block", name, "dev")).Value,
-		Queue: observeQueue(h, name, p),
+		Queue: observeQueue(ctx, h, name, p),
 	}
 	d.Class, d.Reason = classify(h, d, p, bfqLoaded)
 	return d
@@ -30,32 +31,40 @@ func classify(h Host, d Disk, p Policy, bfqLoaded bool) (Class, string) {
 	model := strings.ToUpper(readAttr(filepath.Join(dir, "device/vendor")).Value + " " + readAttr(filepath.Join(dir, "device/model")).Value)
 	switch {
 	case slices.Contains(on, "nvme") || slices.Contains(on, "nvme-subsystem"):
-		return Skipped, "NVMe: its queues need no arbitration"
+		return ClassSkipped, "NVMe: its queues need no arbitration"
 	case slices.ContainsFunc(on, iscsiSession.MatchString), strings.Contains(model, "VIRTUAL-DISK"):
-		return Unsupported, "iSCSI volume (Longhorn attaches its volumes so): its disks are elsewhere"
+		return ClassUnsupported, "iSCSI volume (Longhorn attaches its volumes so): its disks are elsewhere"
 	case isRequestBasedMultipath(dir):
 	case slices.Contains(on, "rbd"):
-		return Unsupported, "network block device: its disks are elsewhere"
+		return ClassUnsupported, "network block device: its disks are elsewhere"
 	case slices.Contains(on, "virtual"):
-		return Unsupported, virtualReason(d.Name)
+		return ClassUnsupported, virtualReason(d.Name)
 	}
 	if zoned := readAttr(filepath.Join(dir, "queue/zoned")); zoned.Err == nil && zoned.Value != "none" {
-		return Unsupported, "zoned (" + zoned.Value + "): it must keep mq-deadline"
+		return ClassUnsupported, "zoned (" + zoned.Value + "): it must keep mq-deadline"
 	}
 	if reason := d.Queue.refuses(p.Scheduler, bfqLoaded); reason != "" {
-		return Unsupported, reason
+		return ClassUnsupported, reason
 	}
-	return Managed, ""
+	return ClassManaged, ""
 }
 
 // virtualReason tells what stands for disks that are not visible.
 func virtualReason(name string) string {
-	for prefix, what := range map[string]string{"zd": "zvol", "zram": "zram", "nbd": "network block device", "drbd": "DRBD", "dm-": "device-mapper device without a disk", "md": "md array without a disk"} {
-		if strings.HasPrefix(name, prefix) {
-			return "virtual (" + what + "): its physical disks are not visible"
+	what := "block device"
+	for _, kind := range [][2]string{
+		{"zd", "zvol"},
+		{"zram", "zram"},
+		{"nbd", "network block device"},
+		{"drbd", "DRBD"},
+		{"dm-", "device-mapper device without a disk"},
+		{"md", "md array without a disk"},
+	} {
+		if strings.HasPrefix(name, kind[0]) {
+			what = kind[1]
 		}
 	}
-	return "virtual block device: its physical disks are not visible"
+	return "virtual (" + what + "): its physical disks are not visible"
 }
 
 // ancestry are the names that a device's place in sysfs carries: the directories of its path and the subsystems of

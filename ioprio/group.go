@@ -3,6 +3,7 @@ package ioprio
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 const (
 	kubepodsSlice  = "kubepods.slice" // the systemd cgroup driver's parent of all pods
 	kubepodsCgroup = "/kubepods"      // the cgroupfs driver's; systemd does not know it
-	systemSlice    = "system.slice"
 )
 
 // observeGroups reads the weights from the root down: every slice above k3s, k3s itself, the pods.
@@ -28,26 +28,25 @@ func observeGroups(ctx context.Context, h Host, units []Unit, s *State) []Group 
 		above = []Unit{{}}
 	}
 	for _, u := range above {
-		for i, slice := range slicesAbove(u) {
-			g := observeGroup(ctx, h, s, RoleSlice, Unit{Name: filepath.Base(slice), ControlGroup: slice})
-			g.Top = i == 0
-			add(g)
+		for _, slice := range prefixes(filepath.Dir(u.place()))[1:] { // the root has no weight
+			add(observeGroup(ctx, h, s, GroupSlice, Unit{Name: filepath.Base(slice), ControlGroup: slice}))
 		}
 	}
 	for _, u := range units {
-		g := newGroup(h, RoleK3s, u)
+		g := newGroup(h, GroupK3s, u)
+		g.MainCgroup = Attr{Source: filepath.Join(h.Rootfs, u.FragmentPath)}
 		if u.MainPID > 0 {
 			g.MainCgroup = mainCgroup(h, u.MainPID)
 		}
 		add(g)
 	}
-	pods := observeGroup(ctx, h, s, RolePods, Unit{Name: kubepodsSlice, ControlGroup: "/" + kubepodsSlice})
-	cgroupfs := newGroup(h, RolePods, Unit{Name: kubepodsCgroup, ControlGroup: kubepodsCgroup})
+	pods := observeGroup(ctx, h, s, GroupPods, Unit{Name: kubepodsSlice, ControlGroup: "/" + kubepodsSlice})
+	cgroupfs := newGroup(h, GroupPods, Unit{Name: kubepodsCgroup, ControlGroup: kubepodsCgroup})
 	cgroupfs.Unit = Unit{}
-	if pods.Exists() || !cgroupfs.Exists() {
+	if pods.Exists || !cgroupfs.Exists {
 		add(pods)
 	}
-	if cgroupfs.Exists() {
+	if cgroupfs.Exists {
 		add(cgroupfs)
 	}
 	return groups
@@ -69,16 +68,6 @@ func observeSiblings(ctx context.Context, h Host, s *State) []Group {
 	return siblings
 }
 
-// slicesAbove are the cgroups of a unit's slices. A unit that does not run has no cgroup yet; then the directory that
-// systemd puts services into by default stands for it.
-func slicesAbove(u Unit) []string {
-	if u.ControlGroup == "" {
-		return []string{"/" + systemSlice}
-	}
-	above := prefixes(filepath.Dir(u.ControlGroup))
-	return above[1:] // the root has no weight
-}
-
 // observeGroup asks systemd for a slice, and falls back on where its cgroup must be when systemd does not answer.
 func observeGroup(ctx context.Context, h Host, s *State, role GroupRole, known Unit) Group {
 	if !s.Asked || s.BusError != nil {
@@ -88,6 +77,7 @@ func observeGroup(ctx context.Context, h Host, s *State, role GroupRole, known U
 	u, err := h.Systemd.Unit(ctx, known.Name)
 	if err != nil {
 		s.BusError = err
+		known.IOWeight = WeightUnset
 		return newGroup(h, role, known)
 	}
 	return newGroup(h, role, u.withoutDecoy())
@@ -104,17 +94,30 @@ func (u Unit) withoutDecoy() Unit {
 
 // newGroup reads a unit's cgroup, if the kernel has it.
 func newGroup(h Host, role GroupRole, u Unit) Group {
-	g := Group{Name: u.Name, Role: role, Unit: u}
-	found, err := exists(h.cgroup(u.ControlGroup))
-	if u.ControlGroup == "" || (!found && err == nil) {
-		return g
-	}
-	g.Cgroup = u.ControlGroup
+	g := Group{Name: u.Name, Role: role, Unit: u, Cgroup: u.place()}
+	g.Exists = u.ControlGroup != "" && isDir(h.cgroup(g.Cgroup))
 	g.Weight = readAttr(h.cgroup(g.Cgroup, "io.bfq.weight"))
 	if g.Weight.Absent() {
-		g.Level = levelWithoutIO(h, g.Cgroup)
+		g.NoIO = levelWithoutIO(h, g.Cgroup)
+		g.Exists = g.Exists && isDir(h.cgroup(g.Cgroup)) // it may have gone since the first look
 	}
 	return g
+}
+
+// place is the cgroup of a unit, where it is or will be.
+func (u Unit) place() string {
+	switch {
+	case u.ControlGroup != "":
+		return u.ControlGroup
+	case strings.HasSuffix(u.Name, ".slice"):
+		return sliceCgroup(u.Name)
+	}
+	return filepath.Join(sliceCgroup(u.Slice), u.Name)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // levelWithoutIO is the first control file from the root down that does not hand the io controller on to the cgroup, or

@@ -66,6 +66,7 @@ type Unit struct {
 	FragmentPath string   // the unit file; empty for a unit that lives in memory only
 	DropInPaths  []string // in the order in which systemd merges them
 	ControlGroup string   // "/system.slice/k3s.service"; empty while the unit has none
+	Slice        string   // the slice that it is in or will be in; empty means system.slice
 	IOWeight     uint64   // 1 to 10000, or WeightUnset
 	MainPID      int      // 0 for a slice and for a service that does not run
 }

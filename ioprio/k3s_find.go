@@ -37,7 +37,8 @@ func findUnits(h Host, also string) ([]Unit, error) {
 		}
 	}
 	units := make(map[string]Unit)
-	for name, file := range found {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		file := found[name]
 		u, ok, err := findUnit(h, name, file)
 		if err != nil {
 			return nil, fmt.Errorf("finding k3s units: %w", err)

@@ -3,7 +3,6 @@ package ioprio
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 	if err := refuseContainer(h); err != nil {
 		return State{}, err
 	}
-	s := State{Asked: h.Systemd != nil}
+	s := State{Asked: h.Systemd != nil, UnitDir: filepath.Join(h.Rootfs, unitDirs()[0])}
 	if s.Asked {
 		s.SystemdVersion, s.BusError = h.Systemd.Version(ctx)
 	}
@@ -56,12 +55,12 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 		}
 	}
 	for name, of := range roles {
-		d := observeDisk(h, name, p, s.Loaded)
+		d := observeDisk(ctx, h, name, p, s.Loaded)
 		d.Roles = of
 		s.Disks = append(s.Disks, d)
 	}
 	slices.SortFunc(s.Disks, func(a, b Disk) int { return cmp.Compare(a.Name, b.Name) })
-	s.IOController = ioController(h)
+	s.Controllers = readAttr(h.cgroup("", "cgroup.controllers"))
 	s.Groups = observeGroups(ctx, h, units, &s)
 	s.Siblings = observeSiblings(ctx, h, &s)
 	return s, nil
@@ -70,10 +69,14 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 // runsHere reports whether a unit runs k3s or RKE2: by its name, by its command where the name leaves it open, or because
 // the policy says so.
 func runsHere(h Host, p Policy, u Unit) (bool, error) {
-	if !u.Exists() || u.FragmentPath == "" {
-		return u.Exists() && u.Name == p.Unit, nil
-	}
-	if u.Name == p.Unit || isRKE2(u.Name) {
+	switch {
+	case !u.Exists():
+		return false, nil
+	case p.Unit != "" && !isRKE2(u.Name):
+		return u.Name == p.Unit, nil
+	case u.FragmentPath == "":
+		return false, nil
+	case isRKE2(u.Name):
 		return true, nil
 	}
 	service, err := readService(h, u)
@@ -109,29 +112,38 @@ func observeUnits(ctx context.Context, h Host, p Policy, s *State) ([]Unit, erro
 		}
 		all = found
 	}
-	var units, rke2 []Unit
+	var units, active []Unit
+	var rke2 *Unit
 	for _, u := range all {
+		runs, err := runsHere(h, p, u)
 		switch {
-		case strings.HasPrefix(u.Name, "rke2-"):
-			rke2 = append(rke2, u)
-		case p.Unit == "" || u.Name == p.Unit:
+		case err != nil:
+			return nil, err
+		case !runs:
+		case isRKE2(u.Name) && (rke2 == nil || u.Active()):
+			rke2 = &u
+		case isRKE2(u.Name):
+		case u.Active():
+			active = append(active, u)
+			fallthrough
+		default:
 			units = append(units, u)
 		}
 	}
-	if len(units) == 0 && len(rke2) > 0 {
-		return nil, &RefusedError{fmt.Sprintf("this is an RKE2 node (%s): its etcd is a pod below kubepods.slice, so this policy would starve what it is to protect", rke2[0].Name)}
+	if rke2 != nil && (rke2.Active() || len(units) == 0) {
+		return nil, &RefusedError{fmt.Sprintf("this is an RKE2 node (%s): its etcd is a pod below kubepods.slice, so this policy would starve what it is to protect", rke2.Name)}
 	}
-	active := slices.DeleteFunc(slices.Clone(units), func(u Unit) bool { return !u.Active() })
 	if len(active) > 0 {
 		return active, nil
 	}
 	return units, nil
 }
 
+// askUnits asks systemd for the units that may run k3s.
 func askUnits(ctx context.Context, h Host, p Policy) ([]Unit, error) {
 	patterns := []string{"k3s.service", "k3s-*.service", "rke2-server.service", "rke2-agent.service"}
 	if p.Unit != "" {
-		patterns = []string{p.Unit}
+		patterns = []string{p.Unit, "rke2-server.service", "rke2-agent.service"}
 	}
 	names, err := h.Systemd.Units(ctx, patterns...)
 	if err != nil {
@@ -144,28 +156,7 @@ func askUnits(ctx context.Context, h Host, p Policy) ([]Unit, error) {
 		if err != nil {
 			return nil, err
 		}
-		runs, err := runsHere(h, p, u)
-		if err != nil {
-			return nil, err
-		}
-		if runs {
-			units = append(units, u.withoutDecoy())
-		}
+		units = append(units, u.withoutDecoy())
 	}
 	return units, nil
-}
-
-// ioController is why the io controller is not on the cgroup2 hierarchy, or nil. On a hybrid node cgroup2 is mounted
-// elsewhere and has no controllers.
-func ioController(h Host) error {
-	controllers := readAttr(h.cgroup("", "cgroup.controllers"))
-	switch {
-	case controllers.Absent():
-		return errors.New("cgroup v2 is not mounted at /sys/fs/cgroup: the node runs cgroup v1 or a hybrid")
-	case controllers.Err != nil:
-		return controllers.Err
-	case !slices.Contains(strings.Fields(controllers.Value), "io"):
-		return errors.New("the io controller is not on the cgroup v2 hierarchy (" + controllers.Source + ")")
-	}
-	return nil
 }

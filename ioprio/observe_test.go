@@ -30,6 +30,8 @@ func put(n *node, path, text string) error {
 	return cmp.Or(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644))
 }
 
+var rke2 = iopriotest.Unit{Name: "rke2-server.service", Content: "[Service]\nExecStart=/usr/local/bin/rke2 server\n"}
+
 func TestObserveRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -39,9 +41,11 @@ func TestObserveRefuses(t *testing.T) {
 		{"A09 LXC", func(n *node) error { return put(n, "/run/systemd/container", "lxc\n") }, "this is a container (/run/systemd/container exists)"},
 		{"A30 docker", func(n *node) error { return put(n, "/.dockerenv", "") }, "this is a container (/.dockerenv exists)"},
 		{"podman", func(n *node) error { return put(n, "/run/.containerenv", "") }, "this is a container (/run/.containerenv exists)"},
-		{"T17 RKE2", func(n *node) error {
-			return cmp.Or(n.Stop("k3s.service"), os.Remove(n.Path("/etc/systemd/system/k3s.service")),
-				n.AddUnit(iopriotest.Unit{Name: "rke2-server.service", Content: "[Service]\nExecStart=/usr/local/bin/rke2 server\n"}))
+		{"T17 RKE2 alone", func(n *node) error {
+			return cmp.Or(n.Stop("k3s.service"), n.RemoveUnit("k3s.service"), n.AddUnit(rke2))
+		}, "this is an RKE2 node (rke2-server.service)"},
+		{"T17 RKE2 beside a k3s that is installed", func(n *node) error {
+			return cmp.Or(n.Stop("k3s.service"), n.AddUnit(rke2), n.Start(rke2.Name))
 		}, "this is an RKE2 node (rke2-server.service)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,10 +53,11 @@ func TestObserveRefuses(t *testing.T) {
 			if err := tt.build(n); err != nil {
 				t.Fatal(err)
 			}
-			for _, host := range []ioprio.Host{n.Host(), captured(n)} {
-				if tt.name == "T17 RKE2" && host.Systemd != nil {
-					continue // the fake's systemd still has the k3s unit in memory
-				}
+			hosts := []ioprio.Host{n.Host()}
+			if !strings.Contains(tt.name, "beside") { // a captured tree does not tell which unit runs
+				hosts = append(hosts, captured(n))
+			}
+			for _, host := range hosts {
 				_, err := ioprio.Observe(t.Context(), host, ioprio.DefaultPolicy())
 				var refused *ioprio.RefusedError
 				if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.want) {
@@ -132,7 +137,7 @@ func mainPID(n *node) int {
 	return u.MainPID
 }
 
-// Each row names the cgroups from the root down, as "name role cgroup", and marks the top level with a star.
+// Each row names the cgroups from the root down, as "name role cgroup".
 func TestObserveGroups(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -140,19 +145,24 @@ func TestObserveGroups(t *testing.T) {
 		want  []string
 	}{
 		{"no pods yet", func(*node) error { return nil }, []string{
-			"*system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "kubepods.slice pods ",
+			"system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "kubepods.slice pods /kubepods.slice absent",
 		}},
 		{"pods", func(n *node) error { return n.StartPods() }, []string{
-			"*system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "kubepods.slice pods /kubepods.slice",
+			"system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "kubepods.slice pods /kubepods.slice",
 		}},
 		{"C15 cgroupfs driver", func(n *node) error { return n.MakeCgroup("/kubepods") }, []string{
-			"*system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "/kubepods pods /kubepods",
+			"system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "/kubepods pods /kubepods",
 		}},
 		{"T15 both", func(n *node) error { return cmp.Or(n.StartPods(), n.MakeCgroup("/kubepods")) }, []string{
-			"*system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "kubepods.slice pods /kubepods.slice", "/kubepods pods /kubepods",
+			"system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "kubepods.slice pods /kubepods.slice", "/kubepods pods /kubepods",
+		}},
+		{"a second unit that does not run", func(n *node) error {
+			return n.AddUnit(iopriotest.Unit{Name: "k3s-agent.service", Content: "[Service]\nExecStart=/usr/local/bin/k3s agent\n"})
+		}, []string{
+			"system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service", "kubepods.slice pods /kubepods.slice absent",
 		}},
 		{"k3s stopped", func(n *node) error { return n.Stop("k3s.service") }, []string{
-			"*system.slice slice /system.slice", "k3s.service k3s ", "kubepods.slice pods ",
+			"system.slice slice /system.slice", "k3s.service k3s /system.slice/k3s.service absent", "kubepods.slice pods /kubepods.slice absent",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,11 +176,11 @@ func TestObserveGroups(t *testing.T) {
 			}
 			var got []string
 			for _, g := range s.Groups {
-				star := ""
-				if g.Top {
-					star = "*"
+				line := g.Name + " " + string(g.Role) + " " + g.Cgroup
+				if !g.Exists {
+					line += " absent"
 				}
-				got = append(got, star+g.Name+" "+string(g.Role)+" "+g.Cgroup)
+				got = append(got, line)
 			}
 			if diff := gocmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -1,9 +1,11 @@
 package ioprio
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Scheduler is the content of a queue/scheduler file.
@@ -30,16 +32,27 @@ func parseScheduler(line string) Scheduler {
 	return s
 }
 
+// readTimeout bounds the wait for a queue's attributes: they share a lock with writes to them (block/blk-sysfs.c,
+// sysfs_lock), and a write may wait for a disk that hangs. It is less than anybody waits for an answer of verify.
+const readTimeout = 10 * time.Second
+
 // observeQueue reads what the policy sets on a queue.
-func observeQueue(h Host, disk string, p Policy) Queue {
+func observeQueue(ctx context.Context, h Host, disk string, p Policy) Queue {
 	dir := h.sys("block", disk, "queue")
-	q := Queue{
-		Scheduler:  readAttr(filepath.Join(dir, "scheduler")),
-		NrRequests: readAttr(filepath.Join(dir, "nr_requests")),
-		IOSched:    make(map[string]Attr, len(p.IOSched)),
-	}
-	for name := range p.IOSched {
-		q.IOSched[name] = readAttr(filepath.Join(dir, "iosched", name))
+	q, err := await(ctx, readTimeout, func() (Queue, error) {
+		q := Queue{
+			Scheduler:  readAttr(filepath.Join(dir, "scheduler")),
+			NrRequests: readAttr(filepath.Join(dir, "nr_requests")),
+			IOSched:    make(map[string]Attr, len(p.IOSched)),
+		}
+		for name := range p.IOSched {
+			q.IOSched[name] = readAttr(filepath.Join(dir, "iosched", name))
+		}
+		return q, nil
+	})
+	if err != nil {
+		q.Scheduler = Attr{Source: filepath.Join(dir, "scheduler"), Err: err}
+		q.NrRequests = Attr{Source: filepath.Join(dir, "nr_requests"), Err: err}
 	}
 	return q
 }

@@ -1,16 +1,22 @@
 package ioprio
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
 // Status is what became of one control.
 type Status string
 
-// The statuses, from best to worst. Only OK and SkippedStatus let a node pass.
+// The statuses, from best to worst. Only ok and skipped let a node pass.
 const (
-	OK                Status = "ok"
-	SkippedStatus     Status = "skipped"     // the policy does not want it on this node
-	Pending           Status = "pending"     // nothing is wrong, but what it applies to does not exist yet
-	Drift             Status = "drift"       // the kernel has another value
-	UnsupportedStatus Status = "unsupported" // this node cannot have it
-	Unreadable        Status = "unreadable"  // the kernel or systemd did not answer
+	StatusOK          Status = "ok"
+	StatusSkipped     Status = "skipped"     // the policy does not want it on this node
+	StatusPending     Status = "pending"     // nothing is wrong, but what it applies to does not exist yet
+	StatusDrift       Status = "drift"       // the kernel has another value
+	StatusUnsupported Status = "unsupported" // this node cannot have it
+	StatusUnreadable  Status = "unreadable"  // the kernel or systemd did not answer
 )
 
 // Verdict sums a report up.
@@ -18,9 +24,9 @@ type Verdict string
 
 // The verdicts.
 const (
-	Pass    Verdict = "pass"
-	Fail    Verdict = "fail"
-	Waiting Verdict = "pending"
+	VerdictPass    Verdict = "pass"
+	VerdictFail    Verdict = "fail"
+	VerdictPending Verdict = "pending"
 )
 
 // The settings that a finding can be about.
@@ -85,16 +91,16 @@ func (r Report) Changes() []Change { return r.changes }
 
 // verdict sums findings up: one that is not at its target fails the node.
 func verdict(findings []Finding) Verdict {
-	v := Pass
+	v := VerdictPass
 	for _, f := range findings {
 		switch f.Status {
-		case OK, SkippedStatus:
-		case Pending:
-			if v == Pass {
-				v = Waiting
+		case StatusOK, StatusSkipped:
+		case StatusPending:
+			if v == VerdictPass {
+				v = VerdictPending
 			}
 		default:
-			return Fail
+			return VerdictFail
 		}
 	}
 	return v
@@ -102,26 +108,32 @@ func verdict(findings []Finding) Verdict {
 
 // Startup is the report with what is pending let through: k3s must start before its pods' cgroup can exist.
 func (r Report) Startup() Report {
-	if r.Verdict == Waiting {
-		r.Verdict = Pass
+	if r.Verdict == VerdictPending {
+		r.Verdict = VerdictPass
 	}
 	return r
 }
 
-// Explain puts the errors of Apply to the findings that they left behind.
+// Explain puts the errors of Apply to the findings that they left behind. A finding that is still wrong without an error
+// of its own follows from the first error, since what came after that was not written.
 func (r Report) Explain(errs []*ApplyError) Report {
-	findings := make([]Finding, len(r.Findings))
-	copy(findings, r.Findings)
-	for i, f := range findings {
-		for _, e := range errs {
-			if f.Status != OK && e.Subject == f.Subject && e.Setting == f.Setting {
-				findings[i].Reason = e.Err.Error()
-				if e.Fix != "" {
-					findings[i].Fix = e.Fix
-				}
-			}
+	if len(errs) == 0 {
+		return r
+	}
+	r.Findings = slices.Clone(r.Findings)
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if f.Status == StatusOK || f.Status == StatusSkipped || f.Status == StatusPending {
+			continue
+		}
+		own := slices.IndexFunc(errs, func(e *ApplyError) bool { return e.explains(*f) })
+		switch {
+		case own >= 0:
+			f.Reason = errs[own].Err.Error()
+			f.Fix = cmp.Or(errs[own].Fix, f.Fix)
+		case f.Fix == fixApply:
+			f.Fix = fmt.Sprintf("mend the %s of %s first, then run: ioprio-agent apply", errs[0].Setting, errs[0].Subject)
 		}
 	}
-	r.Findings = findings
 	return r
 }

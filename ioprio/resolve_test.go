@@ -256,7 +256,7 @@ func TestResolve(t *testing.T) {
 				var leaves []string
 				for _, d := range s.Disks {
 					leaves = append(leaves, d.Name+" "+string(d.Class))
-					if (d.Class == ioprio.Managed) != (d.Reason == "") {
+					if (d.Class == ioprio.ClassManaged) != (d.Reason == "") {
 						t.Errorf("%s is %s with the reason %q", d.Name, d.Class, d.Reason)
 					}
 				}

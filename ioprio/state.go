@@ -3,6 +3,7 @@ package ioprio
 import (
 	"errors"
 	"io/fs"
+	"strings"
 )
 
 // State is what the kernel and systemd answered during one pass. It holds no wishes.
@@ -15,7 +16,8 @@ type State struct {
 	Siblings []Group
 
 	Loaded         bool   // the scheduler of the policy is in the kernel
-	IOController   error  // nil if the io controller is on the cgroup2 hierarchy, else why not
+	Controllers    Attr   // cgroup.controllers of the cgroup2 root; absent on cgroup v1 and on a hybrid
+	UnitDir        string // where units are looked for first
 	Asked          bool   // systemd was asked; false for a captured tree
 	BusError       error  // why systemd did not answer
 	SystemdVersion string // the manager's own word
@@ -34,9 +36,9 @@ type Class string
 
 // The classes.
 const (
-	Managed     Class = "managed"     // its queue is arbitrated
-	Skipped     Class = "skipped"     // it needs no arbitration: NVMe
-	Unsupported Class = "unsupported" // it needs arbitration and cannot have it
+	ClassManaged     Class = "managed"     // its queue is arbitrated
+	ClassSkipped     Class = "skipped"     // it needs no arbitration: NVMe
+	ClassUnsupported Class = "unsupported" // it needs arbitration and cannot have it
 )
 
 // Disk is a leaf of the storage stack: the device whose queue decides who waits.
@@ -71,23 +73,23 @@ type GroupRole string
 
 // The roles of a group.
 const (
-	RoleSlice GroupRole = "slice" // a slice above the k3s unit
-	RoleK3s   GroupRole = "k3s"   // the unit that runs k3s
-	RolePods  GroupRole = "pods"  // the parent of all pods
+	GroupSlice GroupRole = "slice" // a slice above the k3s unit
+	GroupK3s   GroupRole = "k3s"   // the unit that runs k3s
+	GroupPods  GroupRole = "pods"  // the parent of all pods
 )
 
 // Group is a control group that carries a weight, with the unit that owns it.
 type Group struct {
 	Name   string // the unit's name, or the cgroup's path where no unit owns it
 	Role   GroupRole
-	Cgroup string // path below the cgroup2 root; empty while there is none
-	Top    bool   // a slice above k3s right below the root, where it competes with the pods
+	Cgroup string // path below the cgroup2 root, where it is or will be
+	Exists bool   // the unit runs and the kernel has the cgroup
 	Unit   Unit   // zero where systemd does not own the cgroup
 	Weight Attr   // io.bfq.weight
-	Level  string // first cgroup from the root down that has io.bfq.weight missing for want of the io controller
+	NoIO   string // the first cgroup.subtree_control from the root down that withholds the io controller, if any does
 
-	MainCgroup Attr // /proc/PID/cgroup of the unit's main process; only for RoleK3s
+	MainCgroup Attr // /proc/PID/cgroup of the unit's main process; only for GroupK3s
 }
 
-// Exists reports whether the control group is in the kernel now.
-func (g Group) Exists() bool { return g.Cgroup != "" }
+// Top reports whether the group is right below the root, where slices compete with the pods.
+func (g Group) Top() bool { return strings.Count(g.Cgroup, "/") == 1 }

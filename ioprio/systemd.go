@@ -45,23 +45,8 @@ func (m *Manager) Close() {
 
 // Version implements Systemd.
 func (m *Manager) Version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, busTimeout)
-	defer cancel()
-	type answer struct {
-		text string // a GVariant: quoted
-		err  error
-	}
-	answers := make(chan answer, 1)
-	go func() { // the library's call has no context
-		text, err := m.conn.GetManagerProperty("Version")
-		answers <- answer{text, err}
-	}()
-	select {
-	case a := <-answers:
-		return strings.Trim(a.text, "\"'"), a.err
-	case <-ctx.Done():
-		return "", fmt.Errorf("asking systemd for its version: %w", ctx.Err())
-	}
+	text, err := await(ctx, busTimeout, func() (string, error) { return m.conn.GetManagerProperty("Version") }) // it takes no context
+	return strings.Trim(text, `"'`), err                                                                        // a GVariant text is quoted
 }
 
 // Units implements Systemd.
@@ -105,8 +90,12 @@ func (m *Manager) Unit(ctx context.Context, name string) (Unit, error) {
 		FragmentPath: property[string](all, "FragmentPath"),
 		DropInPaths:  property[[]string](all, "DropInPaths"),
 		ControlGroup: property[string](own, "ControlGroup"),
-		IOWeight:     property[uint64](own, "IOWeight"),
+		Slice:        property[string](own, "Slice"),
+		IOWeight:     WeightUnset,
 		MainPID:      int(property[uint32](own, "MainPID")),
+	}
+	if w, ok := own["IOWeight"].(uint64); ok {
+		u.IOWeight = w
 	}
 	if u.LoadState == "" {
 		return Unit{}, fmt.Errorf("asking systemd for %s: no LoadState in its answer", name)

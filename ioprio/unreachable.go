@@ -3,7 +3,7 @@ package ioprio
 import "context"
 
 // Unreachable is a service manager that does not answer, for a known reason. A node with it is still observed, as far as
-// the kernel tells, and never passes.
+// the kernel tells, and does not pass if it is to have weights.
 type Unreachable struct{ Err error }
 
 // Version implements Systemd.

@@ -55,9 +55,9 @@ type Generation int
 
 // The three generations of upstream systemd.
 const (
-	Piecewise Generation = iota // v248.10, v249.8, v250 and later: 1..100 unchanged, 100..10000 to 100..1000
-	Tenth                       // v246.11, v247.4, v248 to v249.7: a tenth, rounded up
-	Raw                         // v243 to v247.3, RHEL 8: unchanged, so that over 1000 the kernel refuses it in silence
+	Piecewise Generation = iota // v248.10, v249.8, v250 and their successors: 1..100 unchanged, 100..10000 to 100..1000
+	Tenth                       // v246.11 and v247.4 on, v248 to v248.9, v249 to v249.7: a tenth, rounded up
+	Raw                         // v243 to v245.9, v246 to v246.10, v247 to v247.3, RHEL 8: unchanged, so that over 1000 the kernel refuses it in silence
 )
 
 // Weight is the io.bfq.weight that this generation writes for an IOWeight, or 0 where the kernel refuses it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ioprio-agent/ioprio-agent/ioprio"
 )
@@ -30,7 +31,7 @@ func writeTable(w io.Writer, rows []row) error {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], len(cell))
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
 	var b strings.Builder
@@ -57,7 +58,7 @@ func writeReport(w io.Writer, r ioprio.Report) error {
 			want += " (" + f.Note + ")"
 		}
 		next := row{cells: []string{string(f.Status), f.Subject, f.Setting, want, orDash(f.Got)}}
-		if f.Status != ioprio.OK {
+		if f.Status != ioprio.StatusOK {
 			for _, note := range [][2]string{{"file", f.Source}, {"why", f.Reason}, {"do", f.Fix}} {
 				if note[1] != "" {
 					next.notes = append(next.notes, fmt.Sprintf("%-5s %s", note[0]+":", note[1]))

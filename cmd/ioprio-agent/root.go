@@ -59,6 +59,9 @@ func run(ctx context.Context, connect connector, args []string, out, err io.Writ
 		return int(status)
 	}
 	fmt.Fprintf(err, "ioprio-agent: %v\n", failed)
+	if _, changed := errors.AsType[*agent.ChangedError](failed); changed {
+		return exitFail
+	}
 	return exitUsage
 }
 
@@ -104,9 +107,13 @@ func (o *options) host(ctx context.Context) (ioprio.Host, func(), error) {
 	if !o.captured() {
 		return o.connect(ctx)
 	}
-	for flag, dir := range map[string]string{"path.rootfs": o.rootfs, "path.procfs": o.procfs, "path.sysfs": o.sysfs} {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return ioprio.Host{}, nil, fmt.Errorf("--%s %s: not a directory", flag, dir)
+	for _, f := range []struct{ name, dir string }{{"path.rootfs", o.rootfs}, {"path.procfs", o.procfs}, {"path.sysfs", o.sysfs}} {
+		info, err := os.Stat(f.dir)
+		if err != nil {
+			return ioprio.Host{}, nil, fmt.Errorf("--%s: %w", f.name, err)
+		}
+		if !info.IsDir() {
+			return ioprio.Host{}, nil, fmt.Errorf("--%s %s: not a directory", f.name, f.dir)
 		}
 	}
 	return ioprio.Host{Rootfs: o.rootfs, Procfs: o.procfs, Sysfs: o.sysfs}, func() {}, nil

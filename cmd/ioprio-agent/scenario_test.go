@@ -16,7 +16,7 @@ import (
 	"github.com/ioprio-agent/ioprio-agent/ioprio/iopriotest"
 )
 
-// TestScenarios plays the scenarios on the fake node; e2e/vm plays the same ones on a real kernel.
+// TestScenarios plays the scenarios on the fake node; e2e/guest plays the same ones on a real kernel.
 func TestScenarios(t *testing.T) {
 	for name, opts := range map[string]iopriotest.Options{
 		"linux6.1-systemd252":  {},

@@ -42,9 +42,9 @@ func (o *options) finish(report ioprio.Report) error {
 		return err
 	}
 	switch report.Verdict {
-	case ioprio.Pass:
+	case ioprio.VerdictPass:
 		return nil
-	case ioprio.Waiting:
+	case ioprio.VerdictPending:
 		return exitStatus(exitPending)
 	default:
 		return exitStatus(exitFail)

@@ -78,7 +78,7 @@ func measure(binary, dir string, s size) (measurement, error) {
 	policy := ioprio.DefaultPolicy()
 	policy.DataDir = "/k3s"
 	ctx := context.Background()
-	if r, err := agent.Enforce(ctx, n.Host(), policy, nil); err != nil || r.Verdict != ioprio.Pass {
+	if r, err := agent.Enforce(ctx, n.Host(), policy, nil); err != nil || r.Verdict != ioprio.VerdictPass {
 		return measurement{}, cmp.Or(err, fmt.Errorf("the node was not brought to the policy: %v", r.Findings))
 	}
 	n.Mark()

@@ -9,15 +9,15 @@ func mutants() []mutant {
 		},
 		{
 			"a wrong weight is drift whatever systemd says", "ioprio/check_weights.go",
-			`if w.Default != c.want(g) {`, `if w.Default != c.want(g) && g.Unit.IOWeight != c.ioWeight(g.Role) {`,
+			`if w.Default != want {`, `if w.Default != want && g.Unit.IOWeight != c.ioWeight(g.Role) {`,
 		},
 		{
 			"a device's own weight counts", "ioprio/check_weights.go",
-			`if off := c.deviceOff(w, c.want(g)); off != "" {`, `if off := c.deviceOff(w, c.want(g)); off == "never" {`,
+			`if off := c.deviceOff(w, want); off != "" {`, `if off := c.deviceOff(w, want); off == "never" {`,
 		},
 		{
 			"what is pending does not pass", "ioprio/report.go",
-			`			if v == Pass {`, `			if v == Fail {`,
+			`			if v == VerdictPass {`, `			if v == VerdictFail {`,
 		},
 		{
 			"nr_requests is written again after a switch", "ioprio/check.go",
@@ -76,8 +76,32 @@ func mutants() []mutant {
 			`		if found {`, `		if found && mark == "never" {`,
 		},
 		{
-			"the main process must live in the unit's cgroup", "ioprio/check_weights.go",
+			"the main process must live in the unit's cgroup", "ioprio/check_effect.go",
 			`case !below(g.Unit.ControlGroup, g.MainCgroup.Value):`, `case false:`,
+		},
+		{
+			"an RKE2 node that runs is refused", "ioprio/observe.go",
+			`(rke2.Active() || len(units) == 0)`, `len(units) == 0`,
+		},
+		{
+			"units that do not run give way to one that does", "ioprio/observe.go",
+			`if len(active) > 0 {`, `if len(active) > 9 {`,
+		},
+		{
+			"a cgroup of a unit that does not run is a decoy", "ioprio/group.go",
+			`		u.ControlGroup = ""`, `		u.MainPID = 0`,
+		},
+		{
+			"every level competes with the pods that is right below the root", "ioprio/check_weights.go",
+			`top.Role != GroupPods && top.Top()`, `top.Role == GroupSlice && top.Top()`,
+		},
+		{
+			"siblings tell the generation", "ioprio/check_weights.go",
+			`slices.Concat(c.s.Groups, c.s.Siblings)`, `c.s.Groups`,
+		},
+		{
+			"what could not be done is the reason of what follows", "ioprio/report.go",
+			`		case f.Fix == fixApply:`, `		case f.Fix == "never":`,
 		},
 		{
 			"a kernel's default weight is no evidence", "ioprio/weight.go",

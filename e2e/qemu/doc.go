@@ -1,2 +1,2 @@
-// Package qemu builds a Debian image and runs scripts in it, on a machine without hardware virtualisation.
+// Package qemu builds a Debian image and runs scripts in it, with or without hardware virtualisation.
 package qemu

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -100,10 +101,7 @@ func build(ctx context.Context, r Recipe, dir string, progress io.Writer) error 
 		return err
 	}
 	fmt.Fprintf(progress, "==> image: installing Debian %s with %d packages (some minutes, once)\n", r.Suite, len(r.Packages))
-	if err := command(ctx, progress, "mmdebstrap", "mmdebstrap",
-		"--quiet", "--mode=root", "--variant=minbase", "--dpkgopt=force-unsafe-io", "--aptopt=APT::Install-Recommends \"false\"", "--include="+strings.Join(r.Packages, ","),
-		"--customize-hook=cp -a "+files+"/tree/. \"$1\"", "--customize-hook="+files+"/setup \"$1\"",
-		r.Suite, tree); err != nil {
+	if err := command(ctx, progress, "mmdebstrap", "mmdebstrap", r.bootstrapArgs(files, tree)...); err != nil {
 		return err
 	}
 	kernel, initrd, err := takeKernel(tree)
@@ -122,19 +120,16 @@ func build(ctx context.Context, r Recipe, dir string, progress io.Writer) error 
 	if err := command(ctx, progress, "e2fsprogs", "mke2fs", args...); err != nil {
 		return err
 	}
+	if err := stamp(ctx, root, filepath.Join(work, "stamp")); err != nil {
+		return err
+	}
 	return os.Rename(out, dir)
 }
 
-// writeGuest lays out the files for the image: tree is copied over it, setup is run on it.
+// writeGuest lays out the files for the image.
 func writeGuest(dir string) error {
-	for name, to := range map[string]string{
-		"k3s.service":       "tree/etc/systemd/system/k3s.service",
-		"e2e.service":       "tree/etc/systemd/system/e2e.service",
-		"e2e-disks.service": "tree/etc/systemd/system/e2e-disks.service",
-		"run":               "tree/usr/local/lib/e2e/run",
-		"disks":             "tree/usr/local/lib/e2e/disks",
-		"setup":             "setup",
-	} {
+	for _, file := range layout() {
+		name, to := file[0], file[1]
 		b, err := guest.ReadFile("guest/" + name)
 		if err != nil {
 			return err
@@ -175,6 +170,8 @@ func command(ctx context.Context, progress io.Writer, pkg, name string, args ...
 	c := exec.CommandContext(ctx, path, args...)
 	c.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch, "E2FSPROGS_FAKE_TIME="+epoch, "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
 	c.Stdout, c.Stderr = progress, progress
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // mmdebstrap takes its mounts away then
+	c.WaitDelay = time.Minute
 	if err := c.Run(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

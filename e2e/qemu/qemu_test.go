@@ -57,3 +57,10 @@ func TestArgs(t *testing.T) {
 		t.Errorf("with KVM: %s", kvm)
 	}
 }
+
+func TestUsedInodes(t *testing.T) {
+	got := usedInodes("Inode count:              20\nGroup 0: (Blocks 0-9)\n  Free inodes: 13, 15-16\nGroup 1:\n  Free inodes: 19-20\n")
+	if want := []int{2, 11, 12, 14, 17, 18}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

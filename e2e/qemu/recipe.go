@@ -47,7 +47,7 @@ const (
 // the day of the build.
 func (r Recipe) Key() (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, r.Suite, strings.Join(r.Packages, ","), r.SizeMiB, epoch, rootUUID, hashSeed, mkfsOptions())
+	fmt.Fprintln(h, r.bootstrapArgs("FILES", "TREE"), r.SizeMiB, epoch, mkfsOptions(), layout(), stampCommands("INODE"))
 	err := fs.WalkDir(guest, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -57,6 +57,28 @@ func (r Recipe) Key() (string, error) {
 		return err
 	})
 	return hex.EncodeToString(h.Sum(nil))[:16], err
+}
+
+// bootstrapArgs are mmdebstrap's: files is the folder with what is ours, tree the one that is made.
+func (r Recipe) bootstrapArgs(files, tree string) []string {
+	return []string{
+		"--quiet", "--mode=root", "--variant=minbase", "--dpkgopt=force-unsafe-io", "--aptopt=APT::Install-Recommends \"false\"",
+		"--include=" + strings.Join(r.Packages, ","),
+		"--customize-hook=cp -a " + files + "/tree/. \"$1\"", "--customize-hook=" + files + "/setup \"$1\"",
+		r.Suite, tree,
+	}
+}
+
+// layout is where the guest's files go: tree is copied over the image, setup is run on it.
+func layout() [][2]string {
+	return [][2]string{
+		{"k3s.service", "tree/etc/systemd/system/k3s.service"},
+		{"e2e.service", "tree/etc/systemd/system/e2e.service"},
+		{"e2e-disks.service", "tree/etc/systemd/system/e2e-disks.service"},
+		{"run", "tree/usr/local/lib/e2e/run"},
+		{"disks", "tree/usr/local/lib/e2e/disks"},
+		{"setup", "setup"},
+	}
 }
 
 func mkfsOptions() []string {

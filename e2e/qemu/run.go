@@ -57,9 +57,10 @@ func (m Machine) Run(ctx context.Context, out io.Writer) (int, error) {
 			return 0, err
 		}
 	}
-	qemu := exec.CommandContext(ctx, path, m.args(dir, console, kvmWorks())...)
+	qemu := exec.CommandContext(ctx, path, m.args(dir, console, useKVM())...)
 	var complaints bytes.Buffer
-	qemu.Stdout, qemu.Stderr = out, &complaints
+	// QEMU opens its standard output anew and truncates it: it must be a pipe, never a file of the caller's.
+	qemu.Stdout, qemu.Stderr = struct{ io.Writer }{out}, &complaints
 	if err := qemu.Run(); err != nil {
 		return 0, fmt.Errorf("%w: %s%s", errors.Join(err, ctx.Err()), complaints.String(), tail(console))
 	}
@@ -114,18 +115,9 @@ func makeDisk(path string, sizeMiB int) error {
 	return errors.Join(f.Truncate(int64(sizeMiB)<<20), f.Close())
 }
 
-// kvmWorks reports whether the host can run guests in hardware. It only opens the device: a host that offers KVM and
-// cannot run an ordinary guest with it is told so by setting IOPRIO_NO_KVM.
-func kvmWorks() bool {
-	if os.Getenv("IOPRIO_NO_KVM") != "" {
-		return false
-	}
-	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	return f.Close() == nil
-}
+// useKVM reports whether guests are to run in hardware. It is asked for and not guessed: a host may offer /dev/kvm and still
+// not boot an ordinary guest with it.
+func useKVM() bool { return os.Getenv("IOPRIO_KVM") != "" }
 
 // tail is the end of the guest's console.
 func tail(path string) string {

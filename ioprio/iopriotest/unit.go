@@ -77,6 +77,19 @@ func (n *Node) AddUnit(u Unit) error {
 	return n.tree.failed()
 }
 
+// RemoveUnit forgets a unit that does not run, with its file.
+func (n *Node) RemoveUnit(name string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	u := n.units[name]
+	if u == nil || u.active {
+		return fmt.Errorf("removing %s: not there, or it runs", name)
+	}
+	n.tree.drop(n.fragment(u))
+	delete(n.units, name)
+	return n.tree.failed()
+}
+
 func (n *Node) fragment(u *unit) string {
 	switch {
 	case u.Transient:

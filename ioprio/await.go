@@ -1,0 +1,36 @@
+package ioprio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// errNoAnswer says that the kernel did not return from a call.
+var errNoAnswer = errors.New("the kernel does not answer; does the disk hang?")
+
+// await calls a function that may never return, and waits for it no longer than a time or a context. A thread in
+// uninterruptible sleep cannot be ended: it stays behind.
+func await[T any](ctx context.Context, most time.Duration, call func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := call()
+		done <- result{value, err}
+	}()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	var none T
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-timer.C:
+		return none, fmt.Errorf("%w (%s)", errNoAnswer, most)
+	case <-ctx.Done():
+		return none, fmt.Errorf("%w (%w)", errNoAnswer, ctx.Err())
+	}
+}
