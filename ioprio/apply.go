@@ -91,7 +91,7 @@ func writeBack(ctx context.Context, h Host, c Change) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("the kernel has no %s", c.Target)
-		case errors.Is(err, errNoAnswer): // to read it now would wait for the same lock
+		case errors.Is(err, ErrNoAnswer): // to read it now would wait for the same lock
 			return err
 		}
 		return fmt.Errorf("writing %s: %w (it says %q)", c.To, err, readAttr(c.Target).Value)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// errNoAnswer says that the kernel did not return from a call.
-var errNoAnswer = errors.New("the kernel does not answer; does the disk hang?")
+// ErrNoAnswer says that the kernel did not return from a call in time: a suspended device, or a disk that hangs.
+var ErrNoAnswer = errors.New("the kernel does not answer; does the disk hang?")
 
 // await calls a function that may never return, and waits for it no longer than a time or a context. A thread in
 // uninterruptible sleep cannot be ended: it stays behind.
@@ -29,8 +29,8 @@ func await[T any](ctx context.Context, most time.Duration, call func() (T, error
 	case r := <-done:
 		return r.value, r.err
 	case <-timer.C:
-		return none, fmt.Errorf("%w (%s)", errNoAnswer, most)
+		return none, fmt.Errorf("%w (%s)", ErrNoAnswer, most)
 	case <-ctx.Done():
-		return none, fmt.Errorf("%w (%w)", errNoAnswer, ctx.Err())
+		return none, fmt.Errorf("%w (%w)", ErrNoAnswer, ctx.Err())
 	}
 }

@@ -17,12 +17,12 @@ func TestAwaitLeavesAStuckReadBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func() (Attr, error) { return readAttr(fifo), nil }
-	if _, err := await(t.Context(), time.Millisecond, read); !errors.Is(err, errNoAnswer) {
+	if _, err := await(t.Context(), time.Millisecond, read); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("after its time: got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := await(ctx, time.Hour, read); !errors.Is(err, errNoAnswer) || !errors.Is(err, context.Canceled) {
+	if _, err := await(ctx, time.Hour, read); !errors.Is(err, ErrNoAnswer) || !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context: got %v", err)
 	}
 	fd, err := unix.Open(fifo, unix.O_RDWR, 0) // lets both readers go

@@ -16,7 +16,7 @@ func (e *RefusedError) Error() string { return e.Reason }
 
 // Observe reads what the kernel and systemd say of the paths, disks and cgroups that the policy is about. It changes
 // nothing. Its errors mean that the node has no answer: a path without a disk (*ResolveError), a node that is not to be
-// touched (*RefusedError), settings that cannot be read. What single files did not answer stands in the State.
+// touched (*RefusedError), settings that cannot be read, a path whose file system hangs (ErrNoAnswer). What single files did not answer stands in the State.
 func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 	if err := refuseContainer(h); err != nil {
 		return State{}, err
@@ -29,7 +29,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	paths, err := dataPaths(h, p, units)
+	paths, err := await(ctx, readTimeout, func() ([]Path, error) { return dataPaths(h, p, units) })
 	if err != nil {
 		return State{}, err
 	}
@@ -40,7 +40,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 	s.Loaded = loaded(h, p.Scheduler)
 	roles := make(map[string][]string)
 	for _, want := range paths {
-		found, err := r.resolve(want.Path)
+		found, err := await(ctx, readTimeout, func() (Path, error) { return r.resolve(want.Path) })
 		if err != nil {
 			return State{}, fmt.Errorf("resolving the %s path: %w", strings.Join(want.Roles, " and "), err)
 		}

@@ -32,8 +32,9 @@ func parseScheduler(line string) Scheduler {
 	return s
 }
 
-// readTimeout bounds the wait for a queue's attributes: they share a lock with writes to them (block/blk-sysfs.c,
-// sysfs_lock), and a write may wait for a disk that hangs. It is less than anybody waits for an answer of verify.
+// readTimeout bounds the wait for a queue's attributes, which share a lock with writes to them (block/blk-sysfs.c,
+// sysfs_lock) that may wait for a disk that hangs, and for a look-up on such a disk. It is less than anybody waits for
+// an answer of verify.
 const readTimeout = 10 * time.Second
 
 // observeQueue reads what the policy sets on a queue.

@@ -59,7 +59,7 @@ func run(ctx context.Context, connect connector, args []string, out, err io.Writ
 		return int(status)
 	}
 	fmt.Fprintf(err, "ioprio-agent: %v\n", failed)
-	if _, changed := errors.AsType[*agent.ChangedError](failed); changed {
+	if _, changed := errors.AsType[*agent.ChangedError](failed); changed || errors.Is(failed, ioprio.ErrNoAnswer) {
 		return exitFail
 	}
 	return exitUsage
