@@ -91,11 +91,15 @@ func configKeys(p *ioprio.Policy) keys {
 		"nr_requests":  number(&p.NrRequests, 4, 2048),
 		"iosched":      attributes(&p.IOSched),
 		"weights": func(key string, value *yaml.Node) *ConfigError {
-			return keys{
+			err := keys{
 				"system":   number(&p.Weights.System, 1, 10000),
 				"k3s":      number(&p.Weights.K3s, 1, 10000),
 				"kubepods": number(&p.Weights.Kubepods, 1, 10000),
 			}.decode(key, value)
+			if err == nil && p.Weights.Kubepods >= p.Weights.System {
+				return bad(key, value, fmt.Sprintf("kubepods (%d) must be less than system (%d)", p.Weights.Kubepods, p.Weights.System))
+			}
+			return err
 		},
 	}
 }
@@ -184,6 +188,9 @@ func attributes(to *map[string]string) func(string, *yaml.Node) *ConfigError {
 			case value.Kind != yaml.ScalarNode || !attributeValue.MatchString(value.Value):
 				return bad(at, value, "want a decimal number, as the kernel prints it, have "+have(value))
 			}
+			if name.Value == "slice_idle" && value.Value == "0" {
+				return bad(at, value, "0 turns weights off")
+			}
 			if _, twice := values[name.Value]; twice {
 				return bad(at, name, "the key is there twice")
 			}
@@ -220,6 +227,9 @@ var schedulerPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,14}$`)
 func schedulerName(s string) (string, error) {
 	if !schedulerPattern.MatchString(s) {
 		return "", fmt.Errorf("%q is not the name of a scheduler", s)
+	}
+	if s == "none" { // block/blk-mq.c: nr_requests is the depth of the driver's shared tags then
+		return "", errors.New("none is no scheduler: nr_requests would shrink the queue of the whole host adapter, for good")
 	}
 	return s, nil
 }

@@ -61,6 +61,10 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"relative data dir", "k3s_data_dir: k3s\n", `c.yaml:1: k3s_data_dir: want auto or an absolute path, have "k3s"`},
 		{"unit that is none", "k3s_unit: k3s\n", `c.yaml:1: k3s_unit: want auto or the name of a service, have "k3s"`},
 		{"attribute with a slash", "iosched: {../nr_requests: 4}\n", "c.yaml:1: iosched.../nr_requests: not the name of an attribute"},
+		{"T6 no scheduler", "scheduler: none\n", "c.yaml:1: scheduler: none is no scheduler: nr_requests would shrink the queue of the whole host adapter, for good"},
+		{"T24 slice_idle 0", "iosched: {slice_idle: 0}\n", "c.yaml:1: iosched.slice_idle: 0 turns weights off"},
+		{"attribute that is no number", "iosched: {slice_idle: 08}\n", `c.yaml:1: iosched.slice_idle: want a decimal number, as the kernel prints it, have "08"`},
+		{"pods above k3s", "nr_requests: 32\nweights:\n  system: 100\n", "c.yaml:3: weights: kubepods (100) must be less than system (100)"},
 		{"list at the top", "- a\n", "c.yaml:1: want keys and values"},
 		{"two documents", "nr_requests: 32\n---\nnr_requests: 64\n", "c.yaml:2: a second document in the file"},
 	} {

@@ -245,10 +245,20 @@ func TestSiblingsTellTheGeneration(t *testing.T) {
 	if err := errors.Join(n.LoadModule("bfq"), n.Reload()); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		r, err := agent.Enforce(t.Context(), n.Host(), p, nil)
-		if err != nil || r.Verdict != ioprio.VerdictPass {
-			t.Fatalf("%v: %+v", err, r.Findings)
+	if _, err := agent.Enforce(t.Context(), n.Host(), p, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.Mark()
+	r, err := agent.Enforce(t.Context(), n.Host(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Findings { // all land at 100, so there is no ratio; but each is what this systemd writes
+		if f.Setting == ioprio.SettingIOWeight && f.Status != ioprio.StatusOK {
+			t.Errorf("%+v", f)
 		}
+	}
+	if w := written(n); len(w) > 0 {
+		t.Errorf("the second pass wrote %v", w)
 	}
 }

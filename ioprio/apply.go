@@ -87,6 +87,11 @@ func writeBack(ctx context.Context, h Host, c Change) error {
 	if valueOf(c, readAttr(c.Target)) == c.To {
 		return nil
 	}
+	if c.under != "" {
+		if active := parseScheduler(readAttr(c.scheduler).Value).Active; active != c.under {
+			return fmt.Errorf("not written: the scheduler is %s meanwhile, not %s (%s)", orNothing(active), c.under, c.scheduler)
+		}
+	}
 	if err := h.write(ctx, c.Target, c.To); err != nil {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

@@ -56,16 +56,23 @@ func (c *checker) modules() {
 }
 
 // disk checks a queue in the order in which it is written: a switch of the scheduler resets all that comes after it.
+// A queue whose scheduler cannot be read gets nothing else: under none, nr_requests would resize the tags that the disk
+// shares with its whole host (block/blk-mq.c, blk_mq_update_nr_requests).
 func (c *checker) disk(d Disk) {
 	active := parseScheduler(d.Queue.Scheduler.Value).Active
 	switched := c.attr(d, SettingScheduler, d.Queue.Scheduler, active, c.p.Scheduler, false)
 	c.attr(d, SettingNrRequests, d.Queue.NrRequests, d.Queue.NrRequests.Value, strconv.Itoa(c.p.NrRequests), switched)
-	for _, name := range slices.Sorted(maps.Keys(c.p.IOSched)) {
+	wanted := c.p.IOSched
+	if _, named := wanted[sliceIdle]; !named && c.p.Scheduler == BFQ && d.Queue.IOSched[sliceIdle].Value == "0" && !switched {
+		wanted = map[string]string{sliceIdle: sliceIdleDefault}
+		maps.Copy(wanted, c.p.IOSched)
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		a := d.Queue.IOSched[name]
 		if switched && a.Absent() {
 			a.Err = nil // it appears with the scheduler
 		}
-		c.attr(d, name, a, a.Value, c.p.IOSched[name], switched)
+		c.attr(d, name, a, a.Value, wanted[name], switched)
 	}
 }
 
@@ -92,10 +99,14 @@ func (c *checker) attr(d Disk, setting string, a Attr, got, want string, switche
 		f.Status = StatusOK
 	}
 	c.add(f)
-	if d.Class != ClassManaged || a.Err != nil || (got == want && !switched) {
+	if d.Class != ClassManaged || a.Err != nil || d.Queue.Scheduler.Err != nil || (got == want && !switched) {
 		return false
 	}
-	c.changes = append(c.changes, Change{Subject: d.Name, Setting: setting, From: got, To: want, Via: ViaSysfs, Target: a.Source})
+	change := Change{Subject: d.Name, Setting: setting, From: got, To: want, Via: ViaSysfs, Target: a.Source}
+	if setting != SettingScheduler {
+		change.under, change.scheduler = c.p.Scheduler, d.Queue.Scheduler.Source
+	}
+	c.changes = append(c.changes, change)
 	return true
 }
 

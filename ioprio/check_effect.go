@@ -36,7 +36,12 @@ func (c *checker) ratio(top, pods Group) Finding {
 	}
 	got := slices.Min(ratios)
 	f.Got, f.Status = number(got), StatusOK
-	if got < want {
+	switch {
+	case want <= 1:
+		f.Status = StatusUnsupported
+		f.Reason = "with this systemd the configured weights do not put k3s above the pods"
+		f.Fix = "lower weights.kubepods in the configuration"
+	case got < want:
 		f.Status, f.Reason, f.Fix = StatusDrift, "pods may take more of a disk than the policy allows", fixApply
 	}
 	return f
@@ -84,6 +89,9 @@ func (c *checker) noUnit() Finding {
 		f.Status, f.Reason, f.Fix = StatusSkipped, inert, fixNone
 	case c.s.BusError != nil:
 		f.Status, f.Reason, f.Fix = StatusUnreadable, c.s.BusError.Error(), fixBus
+	case c.p.Unit != "":
+		f.Status, f.Reason = StatusDrift, "the unit that the configuration names does not exist"
+		f.Fix = "correct k3s_unit in the configuration, or set it to auto"
 	}
 	return f
 }

@@ -33,7 +33,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	r, err := newResolver(h)
+	r, err := newResolver(h, units)
 	if err != nil {
 		return State{}, err
 	}
@@ -70,14 +70,14 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 // the policy says so.
 func runsHere(h Host, p Policy, u Unit) (bool, error) {
 	switch {
-	case !u.Exists():
+	case !u.Exists() && !u.Active():
 		return false, nil
 	case p.Unit != "" && !isRKE2(u.Name):
 		return u.Name == p.Unit, nil
-	case u.FragmentPath == "":
-		return false, nil
 	case isRKE2(u.Name):
 		return true, nil
+	case !u.Exists() || u.FragmentPath == "": // it runs, but its file was removed or masked
+		return isK3s(u.Name, nil), nil
 	}
 	service, err := readService(h, u)
 	return isK3s(u.Name, service.exec), err
@@ -134,7 +134,12 @@ func observeUnits(ctx context.Context, h Host, p Policy, s *State) ([]Unit, erro
 		return nil, &RefusedError{fmt.Sprintf("this is an RKE2 node (%s): its etcd is a pod below kubepods.slice, so this policy would starve what it is to protect", rke2.Name)}
 	}
 	if len(active) > 0 {
-		return active, nil
+		units = active
+	}
+	for _, u := range units {
+		if below("/"+kubepodsSlice, u.place()) {
+			return nil, &RefusedError{u.Name + " lives below kubepods.slice: this policy would starve what it is to protect"}
+		}
 	}
 	return units, nil
 }
@@ -152,11 +157,16 @@ func askUnits(ctx context.Context, h Host, p Policy) ([]Unit, error) {
 	slices.Sort(names)
 	var units []Unit
 	for _, name := range slices.Compact(names) {
+		if name != p.Unit && !mayBeK3s(name) {
+			continue // a template: it is no unit
+		}
 		u, err := h.Systemd.Unit(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		units = append(units, u.withoutDecoy())
+		if !slices.ContainsFunc(units, func(o Unit) bool { return o.Name == u.Name }) { // an alias has the name of its unit
+			units = append(units, u.withoutDecoy())
+		}
 	}
 	return units, nil
 }

@@ -19,7 +19,8 @@ const (
 // dataPaths names the directories that must be resolved, with their roles. The datastore and its log are named only if
 // they exist: an agent node and one with an external datastore have none.
 func dataPaths(h Host, p Policy, units []Unit) ([]Path, error) {
-	settings, err := readSettings(h, p, units)
+	files := slices.DeleteFunc(slices.Clone(units), func(u Unit) bool { return !u.Exists() || u.FragmentPath == "" })
+	settings, err := readSettings(h, p, files)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,9 @@ func dataPaths(h Host, p Policy, units []Unit) ([]Path, error) {
 }
 
 // walFile is an open file of a live datastore: etcd's WAL, or kine's sqlite.
-var walFile = regexp.MustCompile(`/member/wal/[^/]+\.wal$|/state\.db(-wal)?$`)
+//
+// etcd names a segment by sequence and index (server/storage/wal, walName); sqlite adds -wal to the name of a database.
+var walFile = regexp.MustCompile(`/member/wal/[^/]+\.wal$|/[0-9a-f]{16}-[0-9a-f]{16}\.wal$|/state\.db$|-wal$`)
 
 // openWAL names the directories of the datastore files that a process has open: the last word on where they are.
 func openWAL(h Host, pid int) []string {

@@ -2,6 +2,7 @@ package ioprio
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,13 @@ func parseScheduler(line string) Scheduler {
 // an answer of verify.
 const readTimeout = 10 * time.Second
 
+// sliceIdle is the attribute of bfq whose zero turns weights off: a queue that waits for its fsync then loses the disk
+// (Documentation/block/bfq-iosched.rst, "slice_idle"). The kernel's default is 8, in milliseconds.
+const (
+	sliceIdle        = "slice_idle"
+	sliceIdleDefault = "8"
+)
+
 // observeQueue reads what the policy sets on a queue.
 func observeQueue(ctx context.Context, h Host, disk string, p Policy) Queue {
 	dir := h.sys("block", disk, "queue")
@@ -46,7 +54,7 @@ func observeQueue(ctx context.Context, h Host, disk string, p Policy) Queue {
 			NrRequests: readAttr(filepath.Join(dir, "nr_requests")),
 			IOSched:    make(map[string]Attr, len(p.IOSched)),
 		}
-		for name := range p.IOSched {
+		for _, name := range append(slices.Collect(maps.Keys(p.IOSched)), sliceIdle) {
 			q.IOSched[name] = readAttr(filepath.Join(dir, "iosched", name))
 		}
 		return q, nil

@@ -72,7 +72,9 @@ type Change struct {
 	Via     Via    `json:"via"`
 	Target  string `json:"target"` // the module, the file or the unit that is written
 
-	proof string // the file that a weight must show up in
+	proof     string // the file that a weight must show up in
+	under     string // the scheduler that the queue must have for this, if any
+	scheduler string // the file that says which it has
 }
 
 // Via is how a change reaches the kernel.

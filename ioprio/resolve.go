@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,27 +28,46 @@ const maxNesting = 8
 type resolver struct {
 	h      Host
 	mounts *mountTable
+	theirs *mountTable // those that k3s sees, where it has a mount namespace of its own
 }
 
-func newResolver(h Host) (*resolver, error) {
-	rows, err := readMountinfo(h)
+func newResolver(h Host, units []Unit) (*resolver, error) {
+	text, err := readMountinfo(h)
 	if err != nil {
 		return nil, err
 	}
-	return &resolver{h: h, mounts: newMountTable(rows)}, nil
+	r := &resolver{h: h}
+	if r.mounts, err = newMounts(text); err != nil {
+		return nil, err
+	}
+	for _, u := range units {
+		theirs, err := os.ReadFile(h.proc(strconv.Itoa(u.MainPID), "mountinfo"))
+		if u.MainPID == 0 || err != nil || bytes.Equal(theirs, text) {
+			continue // it does not run, may not be asked, or sees the same mounts
+		}
+		if r.theirs, err = newMounts(theirs); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
-// readMountinfo reads the mounts of this process, or those of a captured tree: there self, which is a process of its own,
-// may be missing, and init's are the node's.
-func readMountinfo(h Host) ([]mount, error) {
-	b, err := os.ReadFile(h.proc("self/mountinfo"))
-	if h.Captured() && errors.Is(err, os.ErrNotExist) {
-		b, err = os.ReadFile(h.proc("1/mountinfo"))
+func newMounts(text []byte) (*mountTable, error) {
+	rows, err := parseMountinfo(bytes.NewReader(text))
+	return newMountTable(rows), err
+}
+
+// readMountinfo reads the mounts of this process, or those of a captured tree: there init's are the node's, and self is
+// whoever copied it.
+func readMountinfo(h Host) ([]byte, error) {
+	text, err := os.ReadFile(h.proc("1/mountinfo"))
+	if !h.Captured() || errors.Is(err, fs.ErrNotExist) {
+		text, err = os.ReadFile(h.proc("self/mountinfo"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading mounts: %w", err)
 	}
-	return parseMountinfo(bytes.NewReader(b))
+	return text, nil
 }
 
 // resolve finds every leaf disk behind a path that must exist on a live node.
@@ -68,10 +89,12 @@ func (r *resolver) mountOf(path string) (mount, error) {
 	if err != nil {
 		return mount{}, fmt.Errorf("following %s: %w", path, err)
 	}
-	if r.h.Captured() {
+	switch {
+	case r.theirs != nil:
+		return r.theirs.visible(real)
+	case r.h.Captured():
 		return r.mounts.visible(real) // a captured tree may lack empty directories
-	}
-	if !found {
+	case !found:
 		return mount{}, &ResolveError{path, "does not exist"}
 	}
 	id, err := mountID(real)

@@ -55,7 +55,7 @@ type Disk struct {
 type Queue struct {
 	Scheduler  Attr
 	NrRequests Attr
-	IOSched    map[string]Attr // those that the policy names
+	IOSched    map[string]Attr // those that the policy names, and slice_idle
 }
 
 // Attr is one attribute file as the kernel answered.

@@ -1,6 +1,7 @@
 package ioprio
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -84,7 +85,7 @@ func (m *Manager) Unit(ctx context.Context, name string) (Unit, error) {
 		return Unit{}, fmt.Errorf("asking systemd for %s: %w", name, err)
 	}
 	u := Unit{
-		Name:         name,
+		Name:         cmp.Or(property[string](all, "Id"), name), // an alias is asked for, too
 		LoadState:    property[string](all, "LoadState"),
 		ActiveState:  property[string](all, "ActiveState"),
 		FragmentPath: property[string](all, "FragmentPath"),

@@ -108,9 +108,13 @@ func (w *walk) device(dir string, nesting int) error {
 		return nil
 	}
 	for _, slave := range slaves {
-		below, err := filepath.EvalSymlinks(filepath.Join(dir, "slaves", slave.Name()))
+		link := filepath.Join(dir, "slaves", slave.Name())
+		below, err := filepath.EvalSymlinks(link)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it went away between the list and the look
+			if still, err := exists(link); err == nil && !still {
+				continue // it was taken out between the list and the look
+			}
+			return &ResolveError{name, "its member " + slave.Name() + " is gone"}
 		}
 		if err != nil {
 			return err

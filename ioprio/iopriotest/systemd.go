@@ -84,7 +84,7 @@ func (s *systemd) Unit(ctx context.Context, name string) (ioprio.Unit, error) {
 		return answer, nil
 	}
 	answer.LoadState, answer.FragmentPath, answer.IOWeight = "loaded", s.n.fragment(u), u.weight
-	answer.DropInPaths = slices.Clone(u.dropins)
+	answer.DropInPaths, answer.Slice = slices.Clone(u.dropins), u.Slice
 	if u.active {
 		answer.ActiveState, answer.ControlGroup, answer.MainPID = "active", s.n.cgroupOf(u), u.pid
 	} else if cgroup := s.n.cgroupOf(u); u.Content != "" && s.n.groups[cgroup] != nil {
