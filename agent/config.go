@@ -46,12 +46,23 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
+// maxConfig is far more than all keys with their comments take.
+const maxConfig = 1 << 20
+
 // LoadConfig reads a configuration file. The default file may be absent: then the defaults count.
 func LoadConfig(file string) (Config, error) {
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) && file == DefaultConfigFile {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && file == DefaultConfigFile:
 		return Config{Policy: ioprio.DefaultPolicy()}, nil
+	case err != nil:
+		return Config{}, fmt.Errorf("reading the configuration: %w", err)
+	case !info.Mode().IsRegular(): // to open a fifo would wait for its writer, and a device may have no end
+		return Config{}, fmt.Errorf("reading the configuration: %s is no regular file", file)
+	case info.Size() > maxConfig:
+		return Config{}, fmt.Errorf("reading the configuration: %s is larger than %d bytes", file, maxConfig)
 	}
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return Config{}, fmt.Errorf("reading the configuration: %w", err)
 	}
@@ -151,6 +162,9 @@ func text(to *string, rule func(string) (string, error)) func(string, *yaml.Node
 func number[T int | uint64](to *T, low, high T) func(string, *yaml.Node) *ConfigError {
 	return func(key string, n *yaml.Node) *ConfigError {
 		n = dealias(n)
+		if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && n.Style != 0 {
+			return bad(key, n, fmt.Sprintf("want a whole number from %d to %d, have the string %q: remove the quotes", low, high, n.Value))
+		}
 		v, err := strconv.ParseInt(n.Value, 10, 32)
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil {
 			return bad(key, n, fmt.Sprintf("want a whole number from %d to %d, have %s", low, high, have(n)))
@@ -188,8 +202,11 @@ func attributes(to *map[string]string) func(string, *yaml.Node) *ConfigError {
 			case value.Kind != yaml.ScalarNode || !attributeValue.MatchString(value.Value):
 				return bad(at, value, "want a decimal number, as the kernel prints it, have "+have(value))
 			}
-			if name.Value == "slice_idle" && value.Value == "0" {
+			switch {
+			case name.Value == "slice_idle" && value.Value == "0":
 				return bad(at, value, "0 turns weights off")
+			case name.Value == "slice_idle_us": // one variable in the kernel (block/bfq-iosched.c, bfq_slice_idle)
+				return bad(at, name, "it and slice_idle are one setting: use slice_idle")
 			}
 			if _, twice := values[name.Value]; twice {
 				return bad(at, name, "the key is there twice")
@@ -211,12 +228,15 @@ func absoluteOrAuto(s string) (string, error) {
 	return path.Clean(s), nil
 }
 
+// servicePattern admits the names of services that can run, which a template cannot (systemd.unit(5)).
+var servicePattern = regexp.MustCompile(`^[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\@-]+)?\.service$`)
+
 func serviceOrAuto(s string) (string, error) {
 	if s == "auto" {
 		return "", nil
 	}
-	if !strings.HasSuffix(s, ".service") || strings.ContainsAny(s, "/*?[") {
-		return "", fmt.Errorf("want auto or the name of a service, have %q", s)
+	if !servicePattern.MatchString(s) {
+		return "", fmt.Errorf("want auto or a name that ends in .service, have %q", s)
 	}
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/ioprio-agent/ioprio-agent/ioprio"
 )
@@ -59,7 +60,9 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"number over all sizes", "nr_requests: 99999999999999999999\n", `c.yaml:1: nr_requests: want a whole number from 4 to 2048, have "99999999999999999999"`},
 		{"scheduler with a slash", "scheduler: ../bfq\n", `c.yaml:1: scheduler: "../bfq" is not the name of a scheduler`},
 		{"relative data dir", "k3s_data_dir: k3s\n", `c.yaml:1: k3s_data_dir: want auto or an absolute path, have "k3s"`},
-		{"unit that is none", "k3s_unit: k3s\n", `c.yaml:1: k3s_unit: want auto or the name of a service, have "k3s"`},
+		{"unit that is none", "k3s_unit: k3s\n", `c.yaml:1: k3s_unit: want auto or a name that ends in .service, have "k3s"`},
+		{"unit that is a template", "k3s_unit: k3s@.service\n", `c.yaml:1: k3s_unit: want auto or a name that ends in .service, have "k3s@.service"`},
+		{"attribute that is another one", "iosched: {slice_idle_us: 500}\n", "c.yaml:1: iosched.slice_idle_us: it and slice_idle are one setting: use slice_idle"},
 		{"attribute with a slash", "iosched: {../nr_requests: 4}\n", "c.yaml:1: iosched.../nr_requests: not the name of an attribute"},
 		{"T6 no scheduler", "scheduler: none\n", "c.yaml:1: scheduler: none is no scheduler: nr_requests would shrink the queue of the whole host adapter, for good"},
 		{"T24 slice_idle 0", "iosched: {slice_idle: 0}\n", "c.yaml:1: iosched.slice_idle: 0 turns weights off"},
@@ -108,6 +111,13 @@ func TestPackagedConfig(t *testing.T) {
 func TestLoadConfig(t *testing.T) {
 	if _, err := LoadConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
 		t.Error("a file that was asked for and is not there was taken for the defaults")
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadConfig(fifo); err == nil {
+		t.Error("a fifo was read")
 	}
 	if _, err := LoadConfig(t.TempDir()); err == nil {
 		t.Error("a directory was read")

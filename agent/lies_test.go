@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ioprio-agent/ioprio-agent/agent"
 	"github.com/ioprio-agent/ioprio-agent/ioprio"
@@ -59,6 +62,26 @@ func TestVerifyDoesNotLie(t *testing.T) {
 				return errors.Join(onSDB(n, "/ds"), restart(n, iopriotest.K3sUnit, "/ds/kine.db", "/ds/kine.db-wal"))
 			},
 			want: "sdb scheduler drift",
+		},
+		{
+			name: "a shell around k3s: the WAL is open in its child",
+			broken: func(n *iopriotest.Node) error {
+				_, err := n.AddProcess(iopriotest.Process{Cgroup: "/system.slice/k3s.service", Files: []string{"/wal/0000000000000000-0000000000000000.wal"}})
+				return errors.Join(onSDB(n, "/wal"), err)
+			},
+			want: "sdb scheduler drift",
+		},
+		{
+			name: "raw systemd lands a contrast of 11 as 1.1", opts: iopriotest.Options{Generation: ioprio.Raw},
+			policy: func(p *ioprio.Policy) { p.Weights.Kubepods = 900 },
+			want:   "system.slice:kubepods.slice weight_ratio unsupported",
+		},
+		{
+			name: "a disk's number cannot be read, so its own weight would be missed",
+			broken: func(n *iopriotest.Node) error {
+				return errors.Join(n.WriteAttr("/sys/fs/cgroup/kubepods.slice/io.bfq.weight", "8:0 1000"), n.Unreadable("/sys/block/sda/dev"))
+			},
+			want: "sda scheduler unsupported",
 		},
 		{
 			name: "k3s in a mount namespace of its own",
@@ -187,6 +210,76 @@ func TestUnitsThatAreNotPlain(t *testing.T) {
 				t.Errorf("k3s has %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// The configuration may call k3s by an alias.
+func TestUnitNamedByAnAlias(t *testing.T) {
+	n := base(t, iopriotest.Options{})
+	h := n.Host()
+	h.Systemd = aliased{h.Systemd}
+	p := ioprio.DefaultPolicy()
+	p.Unit = "kubernetes.service"
+	r, err := agent.Enforce(t.Context(), h, p, nil)
+	if err != nil || r.Verdict != ioprio.VerdictPass {
+		t.Errorf("%v: %+v", err, r.Findings)
+	}
+}
+
+// aliased knows k3s.service as kubernetes.service, too, and answers with its own name as systemd does (property Id).
+type aliased struct{ ioprio.Systemd }
+
+func (a aliased) Units(context.Context, ...string) ([]string, error) {
+	return []string{"kubernetes.service"}, nil
+}
+
+func (a aliased) Unit(ctx context.Context, name string) (ioprio.Unit, error) {
+	if name == "kubernetes.service" {
+		name = "k3s.service"
+	}
+	return a.Systemd.Unit(ctx, name)
+}
+
+// The agent itself writes the cgroup of the cgroupfs driver: what it wants there must not move with what it learns of systemd.
+func TestCgroupfsDriverOnEveryGeneration(t *testing.T) {
+	for _, g := range []ioprio.Generation{ioprio.Piecewise, ioprio.Tenth, ioprio.Raw} {
+		n, err := iopriotest.NewBase(t.TempDir(), iopriotest.Options{Generation: g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.MakeCgroup("/kubepods"); err != nil {
+			t.Fatal(err)
+		}
+		for pass := range 2 {
+			n.Mark()
+			r, err := agent.Enforce(t.Context(), n.Host(), ioprio.DefaultPolicy(), nil)
+			if err != nil || r.Verdict != ioprio.VerdictPass {
+				t.Errorf("generation %d, pass %d: %v, %+v", g, pass, err, r.Findings)
+			}
+		}
+		if w := written(n); len(w) > 0 {
+			t.Errorf("generation %d: the second pass wrote %v", g, w)
+		}
+	}
+}
+
+// A queue whose lock is held by a stuck write answers no read at all: each attribute is a fifo here.
+func TestVerifyEndsWithItsContextOnAHungQueue(t *testing.T) {
+	n := base(t, iopriotest.Options{})
+	for _, attr := range []string{"scheduler", "nr_requests", "zoned"} {
+		real, err := filepath.EvalSymlinks(n.Path("/sys/block/sda/queue/" + attr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Remove(real), unix.Mkfifo(real, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := agent.Verify(ctx, n.Host(), ioprio.DefaultPolicy())
+	if err == nil {
+		t.Error("it passed over a queue that does not answer")
 	}
 }
 

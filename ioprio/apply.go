@@ -1,6 +1,7 @@
 package ioprio
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,40 +16,36 @@ type ApplyError struct {
 	Setting string
 	Err     error
 	Fix     string // what the operator should do; empty where the finding's own advice stands
-
-	module bool // a module was not loaded: that stands behind the scheduler of every disk
 }
 
 func (e *ApplyError) Error() string { return fmt.Sprintf("%s %s: %v", e.Subject, e.Setting, e.Err) }
 
 func (e *ApplyError) Unwrap() error { return e.Err }
 
+// explains reports whether a finding is about what went wrong. A module stands behind the scheduler of every disk.
 func (e *ApplyError) explains(f Finding) bool {
-	return e.Setting == f.Setting && (e.Subject == f.Subject || e.module)
+	return e.Setting == f.Setting && e.Subject == f.Subject || e.Setting == settingModule && f.Setting == SettingScheduler
 }
 
 // writeTimeout bounds the wait for one write. A switch of the scheduler drains the queue first (block/elevator.c), and
 // the SCSI layer gives a stuck command 30 s before it resets the disk; the thread of a write that never ends stays behind in D state.
 const writeTimeout = 60 * time.Second
 
-// Apply makes changes in their order and returns what went wrong with each. It goes on with other subjects after an
-// error: one disk does not cost another its priority. What it wrote is no result; Observe and Check again for that.
+// Apply makes changes in their order and returns what went wrong with each. It goes on after an error: one disk does not
+// cost another its priority. What rests on an earlier change looks for itself whether that is there. What was written is no
+// result; Observe and Check again for that.
 func Apply(ctx context.Context, h Host, changes []Change) []*ApplyError {
 	var errs []*ApplyError
-	failed := make(map[string]bool) // subjects whose later changes rest on one that did not land
 	for _, c := range changes {
-		if failed[c.Subject] {
+		err := applyChange(ctx, h, c)
+		if err == nil {
 			continue
 		}
-		if err := applyChange(ctx, h, c); err != nil {
-			e := &ApplyError{Subject: c.Subject, Setting: c.Setting, Err: err}
-			errs = append(errs, e)
-			failed[c.Subject] = true
-			if c.Via == ViaModule { // without its module no queue can have it, and weights leave no trace
-				e.module = true
-				e.Fix = "run: modprobe " + c.Target + "; look for a blacklist in /etc/modprobe.d and for modules.disabled"
-				return errs
-			}
+		e := &ApplyError{Subject: c.Subject, Setting: c.Setting, Err: err}
+		errs = append(errs, e)
+		if c.Via == ViaModule { // without its module no queue can have it, and weights leave no trace
+			e.Fix = "run: modprobe " + c.Subject + "; look for a blacklist in /etc/modprobe.d and for modules.disabled"
+			break
 		}
 	}
 	return errs
@@ -57,7 +54,7 @@ func Apply(ctx context.Context, h Host, changes []Change) []*ApplyError {
 func applyChange(ctx context.Context, h Host, c Change) error {
 	switch c.Via {
 	case ViaModule:
-		return loadModule(ctx, h, c.Target)
+		return loadModule(ctx, h, c.Subject)
 	case ViaSystemd:
 		return setIOWeight(ctx, h, c)
 	default:
@@ -84,26 +81,33 @@ func loadModule(ctx context.Context, h Host, module string) error {
 
 // writeBack writes an attribute unless it is right already, and reads it back.
 func writeBack(ctx context.Context, h Host, c Change) error {
-	if valueOf(c, readAttr(c.Target)) == c.To {
-		return nil
+	read := func(path string) (Attr, error) {
+		return await(ctx, readTimeout, func() (Attr, error) { return readAttr(path), nil })
+	}
+	now, err := read(c.Target)
+	if err != nil || valueOf(c, now) == c.To {
+		return err
 	}
 	if c.under != "" {
-		if active := parseScheduler(readAttr(c.scheduler).Value).Active; active != c.under {
+		scheduler, err := read(c.scheduler)
+		if err != nil {
+			return err
+		}
+		if active := parseScheduler(scheduler.Value).Active; active != c.under {
 			return fmt.Errorf("not written: the scheduler is %s meanwhile, not %s (%s)", orNothing(active), c.under, c.scheduler)
 		}
 	}
-	if err := h.write(ctx, c.Target, c.To); err != nil {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("the kernel has no %s", c.Target)
-		case errors.Is(err, ErrNoAnswer): // to read it now would wait for the same lock
-			return err
-		}
-		return fmt.Errorf("writing %s: %w (it says %q)", c.To, err, readAttr(c.Target).Value)
+	switch err := h.write(ctx, c.Target, c.To); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the kernel has no %s", c.Target)
+	case errors.Is(err, ErrNoAnswer): // to read it now would wait for the same lock
+		return err
+	case err != nil:
+		return fmt.Errorf("writing %s: %w (it said %q before)", c.To, err, now.Value)
 	}
-	back := readAttr(c.Target)
-	if back.Err != nil {
-		return fmt.Errorf("reading back: %w", back.Err)
+	back, err := read(c.Target)
+	if err = cmp.Or(err, back.Err); err != nil {
+		return fmt.Errorf("reading back: %w", err)
 	}
 	if got := valueOf(c, back); got != c.To {
 		return fmt.Errorf("the kernel took %s and has %s (%s says %q)", c.To, orNothing(got), c.Target, back.Value)

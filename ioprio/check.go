@@ -48,7 +48,7 @@ func (c *checker) modules() {
 		available := parseScheduler(d.Queue.Scheduler.Value).Available
 		if d.Queue.Scheduler.Err == nil && !slices.Contains(available, c.p.Scheduler) {
 			c.changes = append(c.changes, Change{
-				Subject: d.Name, Setting: SettingScheduler, From: "absent", To: "loaded", Via: ViaModule, Target: c.p.Scheduler,
+				Subject: c.p.Scheduler, Setting: settingModule, From: "absent", To: "loaded", Via: ViaModule, Target: "modprobe@" + c.p.Scheduler + ".service",
 			})
 			return
 		}
@@ -63,7 +63,7 @@ func (c *checker) disk(d Disk) {
 	switched := c.attr(d, SettingScheduler, d.Queue.Scheduler, active, c.p.Scheduler, false)
 	c.attr(d, SettingNrRequests, d.Queue.NrRequests, d.Queue.NrRequests.Value, strconv.Itoa(c.p.NrRequests), switched)
 	wanted := c.p.IOSched
-	if _, named := wanted[sliceIdle]; !named && c.p.Scheduler == BFQ && d.Queue.IOSched[sliceIdle].Value == "0" && !switched {
+	if _, named := wanted[sliceIdle]; !named && c.p.Scheduler == BFQ && d.Queue.doesNotIdle() && !switched {
 		wanted = map[string]string{sliceIdle: sliceIdleDefault}
 		maps.Copy(wanted, c.p.IOSched)
 	}
@@ -103,6 +103,9 @@ func (c *checker) attr(d Disk, setting string, a Attr, got, want string, switche
 		return false
 	}
 	change := Change{Subject: d.Name, Setting: setting, From: got, To: want, Via: ViaSysfs, Target: a.Source}
+	if got == want {
+		change.From += " (reset by the switch)"
+	}
 	if setting != SettingScheduler {
 		change.under, change.scheduler = c.p.Scheduler, d.Queue.Scheduler.Source
 	}

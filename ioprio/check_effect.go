@@ -19,7 +19,7 @@ func (c *checker) ratio(top, pods Group) Finding {
 	for _, g := range []Group{pods, top} {
 		if !g.Exists {
 			f.Status, f.Reason, f.Source = StatusPending, g.Name+" has no cgroup: there is nothing to compare", g.Weight.Source
-			f.Fix = "start it, then run: ioprio-agent apply"
+			f.Fix = fixStart(g)
 			return f
 		}
 	}
@@ -37,12 +37,12 @@ func (c *checker) ratio(top, pods Group) Finding {
 	got := slices.Min(ratios)
 	f.Got, f.Status = number(got), StatusOK
 	switch {
-	case want <= 1:
+	case want < float64(Piecewise.Weight(c.ioWeight(top.Role)))/float64(Piecewise.Weight(c.ioWeight(pods.Role))):
 		f.Status = StatusUnsupported
-		f.Reason = "with this systemd the configured weights do not put k3s above the pods"
+		f.Reason = "with this systemd the configured weights put k3s less far above the pods than they say"
 		f.Fix = "lower weights.kubepods in the configuration"
 	case got < want:
-		f.Status, f.Reason, f.Fix = StatusDrift, "pods may take more of a disk than the policy allows", fixApply
+		f.Status, f.Reason, f.Fix = StatusDrift, "pods have more weight beside k3s than the policy gives them", fixApply
 	}
 	return f
 }
@@ -75,6 +75,10 @@ func (c *checker) mainProcess(g Group) Finding {
 	return f
 }
 
+func (c *checker) podsLive() bool {
+	return slices.ContainsFunc(c.s.Groups, func(g Group) bool { return g.Role == GroupPods && g.Exists })
+}
+
 // noUnit reports that nothing is known that runs k3s.
 func (c *checker) noUnit() Finding {
 	f := Finding{
@@ -89,6 +93,9 @@ func (c *checker) noUnit() Finding {
 		f.Status, f.Reason, f.Fix = StatusSkipped, inert, fixNone
 	case c.s.BusError != nil:
 		f.Status, f.Reason, f.Fix = StatusUnreadable, c.s.BusError.Error(), fixBus
+	case c.p.Unit == "" && c.podsLive():
+		f.Status, f.Reason = StatusDrift, "pods run here, and no unit that runs k3s was found: it is not protected from them"
+		f.Fix = "name the unit of k3s as k3s_unit in the configuration"
 	case c.p.Unit != "":
 		f.Status, f.Reason = StatusDrift, "the unit that the configuration names does not exist"
 		f.Fix = "correct k3s_unit in the configuration, or set it to auto"

@@ -93,7 +93,7 @@ func TestCheckFinds(t *testing.T) {
 			func(_ *Policy, s *State) { s.Disks[0].Queue.Scheduler.Value, s.Loaded = "[mq-deadline] none", false },
 			VerdictFail,
 			[]string{"sda scheduler drift"},
-			[]string{"sda scheduler loaded", "sda scheduler bfq", "sda nr_requests 32"},
+			[]string{"bfq module loaded", "sda scheduler bfq", "sda nr_requests 32"},
 		},
 		{
 			"nr_requests lost",
@@ -285,9 +285,19 @@ func TestCheckFinds(t *testing.T) {
 		},
 		{
 			"no k3s unit",
-			func(_ *Policy, s *State) { s.Groups = []Group{s.Groups[0], s.Groups[2]} },
+			func(_ *Policy, s *State) {
+				s.Groups = []Group{s.Groups[0], s.Groups[2]}
+				s.Groups[1].Exists = false
+			},
 			VerdictPending,
-			[]string{"k3s.service io_weight pending"},
+			[]string{"kubepods.slice io_weight pending", "system.slice:kubepods.slice weight_ratio pending", "k3s.service io_weight pending"},
+			nil,
+		},
+		{
+			"no k3s unit and pods that run",
+			func(_ *Policy, s *State) { s.Groups = []Group{s.Groups[0], s.Groups[2]} },
+			VerdictFail,
+			[]string{"k3s.service io_weight drift"},
 			nil,
 		},
 		{

@@ -73,7 +73,13 @@ func (c *checker) ioWeight(role GroupRole) uint64 {
 }
 
 // want is the io.bfq.weight that the kernel must have for a group.
-func (c *checker) want(g Group) uint64 { return c.gen.Landed(c.ioWeight(g.Role)) }
+// Where no unit owns it the agent writes it itself, whatever systemd would make of an IOWeight.
+func (c *checker) want(g Group) uint64 {
+	if g.Unit.Name == "" {
+		return Piecewise.Weight(c.ioWeight(g.Role))
+	}
+	return c.gen.Landed(c.ioWeight(g.Role))
+}
 
 // inert is why no weight is wanted on this node, or empty.
 func (c *checker) inert() string {
@@ -120,8 +126,7 @@ func (c *checker) weight(g Group) Finding {
 	}
 	switch {
 	case !g.Exists:
-		f.Status, f.Reason = StatusPending, g.Name+" has no cgroup: it does not run"
-		f.Fix = "start it, then run: ioprio-agent apply"
+		f.Status, f.Reason, f.Fix = StatusPending, g.Name+" has no cgroup: it does not run", fixStart(g)
 		return f
 	case g.Weight.Absent() && g.NoIO == "" && c.s.Loaded:
 		f.Status, f.Reason = StatusUnsupported, "bfq is loaded and gives no weights: this kernel was built without CONFIG_BFQ_GROUP_IOSCHED"
@@ -162,6 +167,25 @@ func (c *checker) weight(g Group) Finding {
 	return f
 }
 
+// held is the IOWeight that systemd holds for a group.
+func (c *checker) held(g Group) string {
+	switch {
+	case !c.s.Asked:
+		return "unknown"
+	case g.Unit.IOWeight == WeightUnset:
+		return "not set"
+	}
+	return strconv.FormatUint(g.Unit.IOWeight, 10)
+}
+
+// fixStart is how a group comes to be.
+func fixStart(g Group) string {
+	if g.Role == GroupPods {
+		return "wait until k3s runs its first pod, then run: ioprio-agent apply"
+	}
+	return "run: systemctl start " + g.Name + "; then: ioprio-agent apply"
+}
+
 // deviceOff names the weights of single managed disks that differ from what is wanted.
 func (c *checker) deviceOff(w BFQWeights, want uint64) string {
 	var off []string
@@ -190,12 +214,12 @@ func (c *checker) doomed(g Group) string {
 func (c *checker) planWeight(f Finding, g Group) Finding {
 	f.Status, f.Fix = StatusDrift, fixApply
 	change := Change{
-		Subject: g.Name, Setting: SettingIOWeight, From: f.Got, To: strconv.FormatUint(c.gen.Send(c.ioWeight(g.Role)), 10),
+		Subject: g.Name, Setting: SettingIOWeight, From: c.held(g), To: strconv.FormatUint(c.gen.Send(c.ioWeight(g.Role)), 10),
 		Via: ViaSystemd, Target: g.Name, proof: g.Weight.Source,
 	}
 	switch {
 	case g.Unit.Name == "": // no unit owns it, so nobody but the agent writes it
-		change.Via, change.Target, change.To = ViaSysfs, g.Weight.Source, f.Want
+		change.Via, change.Target, change.From, change.To = ViaSysfs, g.Weight.Source, f.Got, f.Want
 	case c.s.BusError != nil:
 		f.Fix = fixBus
 		return f

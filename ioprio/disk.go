@@ -34,13 +34,15 @@ func classify(h Host, d Disk, p Policy, bfqLoaded bool) (Class, string) {
 		return ClassSkipped, "NVMe: its queues need no arbitration"
 	case slices.ContainsFunc(on, iscsiSession.MatchString), strings.Contains(model, "VIRTUAL-DISK"):
 		return ClassUnsupported, "iSCSI volume (Longhorn attaches its volumes so): its disks are elsewhere"
-	case isRequestBasedMultipath(dir):
+	case d.Dev == "":
+		return ClassUnsupported, "its device number cannot be read from " + filepath.Join(dir, "dev")
+	case d.Queue.Multipath:
 	case slices.Contains(on, "rbd"):
 		return ClassUnsupported, "network block device: its disks are elsewhere"
 	case slices.Contains(on, "virtual"):
 		return ClassUnsupported, virtualReason(d.Name)
 	}
-	if zoned := readAttr(filepath.Join(dir, "queue/zoned")); zoned.Err == nil && zoned.Value != "none" {
+	if zoned := d.Queue.Zoned; zoned.Err == nil && zoned.Value != "" && zoned.Value != "none" {
 		return ClassUnsupported, "zoned (" + zoned.Value + "): it must keep mq-deadline"
 	}
 	if reason := d.Queue.refuses(p.Scheduler, bfqLoaded); reason != "" {

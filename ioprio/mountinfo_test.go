@@ -56,6 +56,11 @@ func TestParseMountinfo(t *testing.T) {
 			mount{40, 1, "8:33", "/", `/mnt/a b\c`, "ext4", "/dev/disk one", []string{"rw"}},
 		},
 		{
+			"A18 a mount point that looks like an escape once it is decoded",
+			`40 1 8:33 / /mnt/x\134040y rw - ext4 /dev/x\134040y rw,upperdir=/x\134040y`,
+			mount{40, 1, "8:33", "/", `/mnt/x\040y`, "ext4", `/dev/x\040y`, []string{"rw", `upperdir=/x\134040y`}},
+		},
+		{
 			"no optional fields, empty source",
 			`40 1 0:5 / /x rw - tmpfs  rw`,
 			mount{40, 1, "0:5", "/", "/x", "tmpfs", "", []string{"rw"}},

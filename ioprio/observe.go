@@ -25,7 +25,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 	if s.Asked {
 		s.SystemdVersion, s.BusError = h.Systemd.Version(ctx)
 	}
-	units, err := observeUnits(ctx, h, p, &s)
+	units, err := observeUnits(ctx, h, &p, &s)
 	if err != nil {
 		return State{}, err
 	}
@@ -100,7 +100,7 @@ func refuseContainer(h Host) error {
 
 // observeUnits finds the units that run k3s: those that are active, or else those that are installed. When systemd
 // does not answer, the unit files do, and the State says so.
-func observeUnits(ctx context.Context, h Host, p Policy, s *State) ([]Unit, error) {
+func observeUnits(ctx context.Context, h Host, p *Policy, s *State) ([]Unit, error) {
 	var all []Unit
 	if s.Asked && s.BusError == nil {
 		all, s.BusError = askUnits(ctx, h, p)
@@ -115,7 +115,7 @@ func observeUnits(ctx context.Context, h Host, p Policy, s *State) ([]Unit, erro
 	var units, active []Unit
 	var rke2 *Unit
 	for _, u := range all {
-		runs, err := runsHere(h, p, u)
+		runs, err := runsHere(h, *p, u)
 		switch {
 		case err != nil:
 			return nil, err
@@ -144,8 +144,8 @@ func observeUnits(ctx context.Context, h Host, p Policy, s *State) ([]Unit, erro
 	return units, nil
 }
 
-// askUnits asks systemd for the units that may run k3s.
-func askUnits(ctx context.Context, h Host, p Policy) ([]Unit, error) {
+// askUnits asks systemd for the units that may run k3s, and puts the unit's own name into a policy that names an alias.
+func askUnits(ctx context.Context, h Host, p *Policy) ([]Unit, error) {
 	patterns := []string{"k3s.service", "k3s-*.service", "rke2-server.service", "rke2-agent.service"}
 	if p.Unit != "" {
 		patterns = []string{p.Unit, "rke2-server.service", "rke2-agent.service"}
@@ -156,13 +156,17 @@ func askUnits(ctx context.Context, h Host, p Policy) ([]Unit, error) {
 	}
 	slices.Sort(names)
 	var units []Unit
+	named := p.Unit
 	for _, name := range slices.Compact(names) {
-		if name != p.Unit && !mayBeK3s(name) {
+		if name != named && !mayBeK3s(name) {
 			continue // a template: it is no unit
 		}
 		u, err := h.Systemd.Unit(ctx, name)
 		if err != nil {
 			return nil, err
+		}
+		if name == named {
+			p.Unit = u.Name
 		}
 		if !slices.ContainsFunc(units, func(o Unit) bool { return o.Name == u.Name }) { // an alias has the name of its unit
 			units = append(units, u.withoutDecoy())

@@ -1,12 +1,17 @@
 package ioprio
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // The roles of a path.
@@ -53,7 +58,11 @@ func dataPaths(h Host, p Policy, units []Unit) ([]Path, error) {
 		{RoleWAL, []string{settings.WALDir, filepath.Join(settings.EtcdDir, "member/wal")}},
 	}
 	for _, unit := range units {
-		for _, dir := range openWAL(h, unit.MainPID) {
+		open, err := openWAL(h, unit)
+		if err != nil {
+			return nil, err
+		}
+		for _, dir := range open {
 			candidates = append(candidates, struct {
 				role string
 				dirs []string
@@ -73,18 +82,28 @@ func dataPaths(h Host, p Policy, units []Unit) ([]Path, error) {
 // etcd names a segment by sequence and index (server/storage/wal, walName); sqlite adds -wal to the name of a database.
 var walFile = regexp.MustCompile(`/member/wal/[^/]+\.wal$|/[0-9a-f]{16}-[0-9a-f]{16}\.wal$|/state\.db$|-wal$`)
 
-// openWAL names the directories of the datastore files that a process has open: the last word on where they are.
-func openWAL(h Host, pid int) []string {
-	if pid == 0 {
-		return nil
+// openWAL names the directories of the datastore files that the processes of a unit have open: the last word on where
+// they are. The main process may be a shell around k3s.
+func openWAL(h Host, u Unit) ([]string, error) {
+	if u.MainPID == 0 {
+		return nil, nil
 	}
+	pids := strings.Fields(readAttr(h.cgroup(u.ControlGroup, "cgroup.procs")).Value)
 	var dirs []string
-	for _, link := range glob(h.Procfs, strconv.Itoa(pid)+"/fd/*") {
-		target, err := os.Readlink(link)
-		if err == nil && walFile.MatchString(target) {
-			dirs = append(dirs, filepath.Dir(target))
+	for _, pid := range append(pids, strconv.Itoa(u.MainPID)) {
+		open, err := os.ReadDir(h.proc(pid, "fd"))
+		if err != nil && !gone(err) {
+			return nil, fmt.Errorf("reading the open files of %s (as root they can be read): %w", u.Name, err)
+		}
+		for _, file := range open {
+			if target, err := os.Readlink(h.proc(pid, "fd", file.Name())); err == nil && walFile.MatchString(target) {
+				dirs = append(dirs, filepath.Dir(target))
+			}
 		}
 	}
 	slices.Sort(dirs)
-	return slices.Compact(dirs)
+	return slices.Compact(dirs), nil
 }
+
+// gone reports whether a process ended while it was looked at (proc(5): ENOENT before, ESRCH during).
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }

@@ -42,8 +42,15 @@ const readTimeout = 10 * time.Second
 // (Documentation/block/bfq-iosched.rst, "slice_idle"). The kernel's default is 8, in milliseconds.
 const (
 	sliceIdle        = "slice_idle"
+	sliceIdleUS      = "slice_idle_us" // the same in microseconds: a part of a millisecond shows as 0 in the other
 	sliceIdleDefault = "8"
 )
+
+// doesNotIdle reports whether bfq was told not to wait for the next request of a queue.
+func (q Queue) doesNotIdle() bool {
+	us := q.IOSched[sliceIdleUS]
+	return q.IOSched[sliceIdle].Value == "0" && (us.Err != nil || us.Value == "0")
+}
 
 // observeQueue reads what the policy sets on a queue.
 func observeQueue(ctx context.Context, h Host, disk string, p Policy) Queue {
@@ -53,8 +60,10 @@ func observeQueue(ctx context.Context, h Host, disk string, p Policy) Queue {
 			Scheduler:  readAttr(filepath.Join(dir, "scheduler")),
 			NrRequests: readAttr(filepath.Join(dir, "nr_requests")),
 			IOSched:    make(map[string]Attr, len(p.IOSched)),
+			Zoned:      readAttr(filepath.Join(dir, "zoned")),
+			Multipath:  isRequestBasedMultipath(filepath.Dir(dir)),
 		}
-		for _, name := range append(slices.Collect(maps.Keys(p.IOSched)), sliceIdle) {
+		for _, name := range append(slices.Collect(maps.Keys(p.IOSched)), sliceIdle, sliceIdleUS) {
 			q.IOSched[name] = readAttr(filepath.Join(dir, "iosched", name))
 		}
 		return q, nil

@@ -36,6 +36,8 @@ const (
 	SettingIOWeight    = "io_weight"
 	SettingWeightRatio = "weight_ratio"
 	SettingMainProcess = "main_process"
+
+	settingModule = "module" // of a change only: no finding is about it
 )
 
 // Finding is one control: what the policy wants and what the kernel has.
@@ -82,7 +84,7 @@ type Via string
 
 // The ways to the kernel.
 const (
-	ViaModule  Via = "module"  // modprobe@MODULE.service
+	ViaModule  Via = "module"  // modprobe@MODULE.service, through systemd
 	ViaSysfs   Via = "sysfs"   // a write to an attribute file
 	ViaSystemd Via = "systemd" // SetUnitProperties
 )
@@ -134,7 +136,7 @@ func (r Report) Explain(errs []*ApplyError) Report {
 			f.Reason = errs[own].Err.Error()
 			f.Fix = cmp.Or(errs[own].Fix, f.Fix)
 		case f.Fix == fixApply:
-			f.Fix = fmt.Sprintf("mend the %s of %s first, then run: ioprio-agent apply", errs[0].Setting, errs[0].Subject)
+			f.Fix = fmt.Sprintf("mend the %s of %s first (%v), then run: ioprio-agent apply", errs[0].Setting, errs[0].Subject, errs[0].Err)
 		}
 	}
 	return r

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ const maxNesting = 8
 type resolver struct {
 	h      Host
 	mounts *mountTable
-	theirs *mountTable // those that k3s sees, where it has a mount namespace of its own
+	pid    int // of the k3s whose mounts these are; 0 where it sees those of this process
 }
 
 func newResolver(h Host, units []Unit) (*resolver, error) {
@@ -37,24 +38,36 @@ func newResolver(h Host, units []Unit) (*resolver, error) {
 		return nil, err
 	}
 	r := &resolver{h: h}
-	if r.mounts, err = newMounts(text); err != nil {
+	if r.mounts, err = newMounts("mountinfo", text); err != nil {
 		return nil, err
 	}
 	for _, u := range units {
-		theirs, err := os.ReadFile(h.proc(strconv.Itoa(u.MainPID), "mountinfo"))
-		if u.MainPID == 0 || err != nil || bytes.Equal(theirs, text) {
-			continue // it does not run, may not be asked, or sees the same mounts
-		}
-		if r.theirs, err = newMounts(theirs); err != nil {
+		own, err := hasOwnMounts(h, u, text)
+		if err != nil {
 			return nil, err
 		}
+		if !own {
+			continue
+		}
+		file := h.proc(strconv.Itoa(u.MainPID), "mountinfo")
+		theirs, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading the mounts of %s: %w", u.Name, err)
+		}
+		if r.mounts, err = newMounts(file, theirs); err != nil {
+			return nil, err
+		}
+		r.pid = u.MainPID
 	}
 	return r, nil
 }
 
-func newMounts(text []byte) (*mountTable, error) {
+func newMounts(file string, text []byte) (*mountTable, error) {
 	rows, err := parseMountinfo(bytes.NewReader(text))
-	return newMountTable(rows), err
+	if err != nil {
+		return nil, fmt.Errorf("parsing %s: %w", file, err)
+	}
+	return newMountTable(rows), nil
 }
 
 // readMountinfo reads the mounts of this process, or those of a captured tree: there init's are the node's, and self is
@@ -83,21 +96,47 @@ func (r *resolver) resolve(path string) (Path, error) {
 	return Path{Path: path, Chain: w.chain, Disks: w.disks}, nil
 }
 
-// mountOf is the mount that carries a path, and the path without symbolic links.
-func (r *resolver) mountOf(path string) (mount, error) {
-	real, found, err := evalSymlinks(r.h.Rootfs, path)
-	if err != nil {
-		return mount{}, fmt.Errorf("following %s: %w", path, err)
+// hasOwnMounts reports whether a unit's main process sees other mounts than this one: its namespace tells, or, in a captured
+// tree without namespaces, the mounts themselves.
+func hasOwnMounts(h Host, u Unit, own []byte) (bool, error) {
+	if u.MainPID == 0 {
+		return false, nil
 	}
+	pid := strconv.Itoa(u.MainPID)
+	if h.Captured() {
+		theirs, err := os.ReadFile(h.proc(pid, "mountinfo"))
+		return err == nil && !bytes.Equal(own, theirs), nil
+	}
+	ours, err := os.Readlink(h.proc("self/ns/mnt"))
+	if err != nil {
+		return false, fmt.Errorf("reading the mount namespace: %w", err)
+	}
+	theirs, err := os.Readlink(h.proc(pid, "ns/mnt"))
 	switch {
-	case r.theirs != nil:
-		return r.theirs.visible(real)
+	case errors.Is(err, fs.ErrNotExist): // it has just ended
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading the mount namespace of %s (as root it can be read): %w", u.Name, err)
+	}
+	return ours != theirs, nil
+}
+
+// mountOf is the mount that carries a path as k3s sees it.
+func (r *resolver) mountOf(path string) (mount, error) {
+	root := r.h.Rootfs
+	if r.pid != 0 && !r.h.Captured() {
+		root = r.h.proc(strconv.Itoa(r.pid), "root")
+	}
+	real, found, err := evalSymlinks(root, path)
+	switch {
+	case err != nil:
+		return mount{}, fmt.Errorf("following %s: %w", path, err)
 	case r.h.Captured():
 		return r.mounts.visible(real) // a captured tree may lack empty directories
 	case !found:
 		return mount{}, &ResolveError{path, "does not exist"}
 	}
-	id, err := mountID(real)
+	id, err := mountID(filepath.Join(root, real))
 	if err != nil {
 		return mount{}, fmt.Errorf("finding the mount of %s: %w", path, err)
 	}

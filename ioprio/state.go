@@ -55,7 +55,9 @@ type Disk struct {
 type Queue struct {
 	Scheduler  Attr
 	NrRequests Attr
-	IOSched    map[string]Attr // those that the policy names, and slice_idle
+	IOSched    map[string]Attr // those that the policy names, and those of bfq's idling
+	Zoned      Attr
+	Multipath  bool // a dm-multipath with a queue of its own
 }
 
 // Attr is one attribute file as the kernel answered.

@@ -3,6 +3,7 @@ package ioprio
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,7 +48,10 @@ func (m *Manager) Close() {
 // Version implements Systemd.
 func (m *Manager) Version(ctx context.Context) (string, error) {
 	text, err := await(ctx, busTimeout, func() (string, error) { return m.conn.GetManagerProperty("Version") }) // it takes no context
-	return strings.Trim(text, `"'`), err                                                                        // a GVariant text is quoted
+	if errors.Is(err, ErrNoAnswer) {
+		return "", fmt.Errorf("systemd did not tell its version within %s", busTimeout)
+	}
+	return strings.Trim(text, `"'`), err // a GVariant text is quoted
 }
 
 // Units implements Systemd.

@@ -14,7 +14,9 @@ func newApply(o *options) *cobra.Command {
 		Use:   "apply",
 		Short: "Bring the node to the policy once, and report what the kernel has then",
 		Long: `apply writes what plan shows, reads the kernel again, and reports and exits like verify. What is right already is not
-written. Weights last until the next boot; ioprio-agent run keeps them.`,
+written. Schedulers and weights last until the next boot: call apply again then.
+
+Exit status: as of verify, that is 0 pass, 1 fail, 2 usage, configuration or a path without a disk, 3 pending.`,
 		Example: "  ioprio-agent apply\n  ioprio-agent apply --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

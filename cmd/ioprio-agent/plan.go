@@ -10,7 +10,7 @@ func newPlan(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:     "plan",
 		Short:   "Show what apply would change, value by value",
-		Long:    "plan prints the changes that apply would make, in their order. It changes nothing.",
+		Long:    "plan prints the changes that apply would make, in their order. It changes nothing, and its exit status is 0 whether there are any or not. Weights are shown as IOWeight, of which verify shows what the kernel makes.",
 		Example: "  ioprio-agent plan\n  ioprio-agent plan --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/ioprio-agent/ioprio-agent/ioprio"
@@ -28,6 +30,8 @@ func writeTable(w io.Writer, rows []row) error {
 	var widths []int
 	for _, r := range rows {
 		for i, cell := range r.cells {
+			r.cells[i] = printable(cell)
+			cell = r.cells[i]
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
@@ -42,7 +46,7 @@ func writeTable(w io.Writer, rows []row) error {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 		for _, note := range r.notes {
-			b.WriteString("    " + note + "\n")
+			b.WriteString("    " + printable(note) + "\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -103,6 +107,15 @@ func writePlan(w io.Writer, changes []ioprio.Change) error {
 		rows = append(rows, row{cells: []string{c.Subject, c.Setting, orDash(c.From), c.To, string(c.Via), c.Target}})
 	}
 	return writeTable(w, rows)
+}
+
+// printable keeps what a file or a name holds on one line.
+func printable(s string) string {
+	if strings.IndexFunc(s, unicode.IsControl) < 0 {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return quoted[1 : len(quoted)-1]
 }
 
 func orDash(s string) string {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -58,7 +59,7 @@ func run(ctx context.Context, connect connector, args []string, out, err io.Writ
 	case errors.As(failed, &status):
 		return int(status)
 	}
-	fmt.Fprintf(err, "ioprio-agent: %v\n", failed)
+	fmt.Fprintf(err, "ioprio-agent: %s\n", printable(failed.Error()))
 	if _, changed := errors.AsType[*agent.ChangedError](failed); changed || errors.Is(failed, ioprio.ErrNoAnswer) {
 		return exitFail
 	}
@@ -72,6 +73,7 @@ func newRoot(o *options) *cobra.Command {
 		Long: `ioprio-agent finds the disks behind the data directory of k3s, switches them to BFQ, gives k3s more weight than
 its pods, and reads every value back from the kernel. What it reports is what the kernel says, never what was written.`,
 		Example:       "  ioprio-agent disks\n  ioprio-agent verify\n  ioprio-agent apply",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -83,9 +85,9 @@ its pods, and reads every value back from the kernel. What it reports is what th
 	flags := root.PersistentFlags()
 	flags.StringVar(&o.config, "config", agent.DefaultConfigFile, "configuration `file`")
 	flags.Var(&o.output, "output", "format of the output: text or json")
-	flags.StringVar(&o.rootfs, "path.rootfs", "/", "root `directory` of a captured tree")
-	flags.StringVar(&o.procfs, "path.procfs", "/proc", "mount point `directory` of procfs")
-	flags.StringVar(&o.sysfs, "path.sysfs", "/sys", "mount point `directory` of sysfs")
+	flags.StringVar(&o.rootfs, "path.rootfs", "/", "root `directory` of a captured tree, with its proc and sys below it")
+	flags.StringVar(&o.procfs, "path.procfs", "/proc", "`directory` of procfs, where it is not below the root directory")
+	flags.StringVar(&o.sysfs, "path.sysfs", "/sys", "`directory` of sysfs, where it is not below the root directory")
 	flags.Var(&o.logLevel, "log-level", "least level that is logged: debug, info, warn or error")
 	flags.Var(&o.logForm, "log-format", "format of the log on standard error: text or json")
 	for name, c := range map[string]*choice{"output": &o.output, "log-level": &o.logLevel, "log-format": &o.logForm} {
@@ -94,6 +96,9 @@ its pods, and reads every value back from the kernel. What it reports is what th
 		}
 	}
 	root.AddCommand(newDisks(o), newPlan(o), newVerify(o), newApply(o), newVersion(o))
+	for _, verb := range root.Commands() {
+		verb.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	return root
 }
 
@@ -107,7 +112,12 @@ func (o *options) host(ctx context.Context) (ioprio.Host, func(), error) {
 	if !o.captured() {
 		return o.connect(ctx)
 	}
-	for _, f := range []struct{ name, dir string }{{"path.rootfs", o.rootfs}, {"path.procfs", o.procfs}, {"path.sysfs", o.sysfs}} {
+	procfs, sysfs := o.procfs, o.sysfs
+	if o.rootfs != "/" { // this machine's own must not be mixed with another's files
+		procfs = below(o.rootfs, procfs, "/proc")
+		sysfs = below(o.rootfs, sysfs, "/sys")
+	}
+	for _, f := range []struct{ name, dir string }{{"path.rootfs", o.rootfs}, {"path.procfs", procfs}, {"path.sysfs", sysfs}} {
 		info, err := os.Stat(f.dir)
 		if err != nil {
 			return ioprio.Host{}, nil, fmt.Errorf("--%s: %w", f.name, err)
@@ -116,7 +126,15 @@ func (o *options) host(ctx context.Context) (ioprio.Host, func(), error) {
 			return ioprio.Host{}, nil, fmt.Errorf("--%s %s: not a directory", f.name, f.dir)
 		}
 	}
-	return ioprio.Host{Rootfs: o.rootfs, Procfs: o.procfs, Sysfs: o.sysfs}, func() {}, nil
+	return ioprio.Host{Rootfs: o.rootfs, Procfs: procfs, Sysfs: sysfs}, func() {}, nil
+}
+
+// below is a directory of a captured tree where its flag was left at the live node's.
+func below(rootfs, dir, live string) string {
+	if dir == live {
+		return filepath.Join(rootfs, live)
+	}
+	return dir
 }
 
 // policy is that of the configuration file.

@@ -25,7 +25,7 @@ func mutants() []mutant {
 		},
 		{
 			"nothing more is written to a disk whose switch failed", "ioprio/apply.go",
-			`failed[c.Subject] = true`, `failed[c.Subject] = false`,
+			`active != c.under {`, `active == "never" {`,
 		},
 		{
 			"the module is loaded before the queue is touched", "ioprio/apply.go",
@@ -33,7 +33,7 @@ func mutants() []mutant {
 		},
 		{
 			"what is right is not written", "ioprio/apply.go",
-			`if valueOf(c, readAttr(c.Target)) == c.To {`, `if false {`,
+			`if err != nil || valueOf(c, now) == c.To {`, `if err != nil {`,
 		},
 		{
 			"a unit that stopped is left alone", "ioprio/apply.go",

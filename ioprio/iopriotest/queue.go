@@ -178,6 +178,12 @@ func (n *Node) storeIOSched(q *queue, attr, value string) error {
 		v = min(v, 1)
 	}
 	q.iosched[attr] = strconv.FormatUint(v, 10)
+	switch attr { // one variable behind two files (block/bfq-iosched.c, bfq_slice_idle)
+	case "slice_idle":
+		q.iosched["slice_idle_us"] = strconv.FormatUint(v*1000, 10)
+	case "slice_idle_us":
+		q.iosched["slice_idle"] = strconv.FormatUint(v/1000, 10)
+	}
 	n.render(q)
 	return nil
 }
