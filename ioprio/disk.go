@@ -2,15 +2,37 @@ package ioprio
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // iscsiSession is the directory of an iSCSI session in a disk's device path: /sys/devices/platform/host3/session1/...
 var iscsiSession = regexp.MustCompile(`^session\d+$`)
+
+// observeDisks reads the leaves, given with their roles, in the order of their names, with one goroutine for each processor:
+// a pass over hundreds of disks is little but waiting for system calls.
+func observeDisks(ctx context.Context, h Host, roles map[string][]string, p Policy, loaded bool) []Disk {
+	names := slices.Sorted(maps.Keys(roles))
+	disks := make([]Disk, len(names))
+	workers := runtime.GOMAXPROCS(0)
+	var all sync.WaitGroup
+	for first := range workers {
+		all.Go(func() {
+			for i := first; i < len(names); i += workers {
+				disks[i] = observeDisk(ctx, h, names[i], p, loaded)
+				disks[i].Roles = roles[names[i]]
+			}
+		})
+	}
+	all.Wait()
+	return disks
+}
 
 // observeDisk reads a leaf's identity, queue and class.
 func observeDisk(ctx context.Context, h Host, name string, p Policy, bfqLoaded bool) Disk {
@@ -72,14 +94,11 @@ func virtualReason(name string) string {
 // ancestry are the names that a device's place in sysfs carries: the directories of its path and the subsystems of
 // its ancestors. "nvme" is both, for a captured tree that lost its links.
 func ancestry(h Host, name string) []string {
-	dir, err := filepath.EvalSymlinks(h.sys("block", name))
+	dir, err := follow(h.sys("block", name))
 	if err != nil {
 		return nil
 	}
-	top, err := filepath.EvalSymlinks(h.Sysfs)
-	if err != nil {
-		return nil
-	}
+	top := filepath.Clean(h.Sysfs)
 	rel, err := filepath.Rel(top, dir)
 	if err != nil {
 		return nil

@@ -1,7 +1,6 @@
 package ioprio
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -54,12 +53,7 @@ func Observe(ctx context.Context, h Host, p Policy) (State, error) {
 			}
 		}
 	}
-	for name, of := range roles {
-		d := observeDisk(ctx, h, name, p, s.Loaded)
-		d.Roles = of
-		s.Disks = append(s.Disks, d)
-	}
-	slices.SortFunc(s.Disks, func(a, b Disk) int { return cmp.Compare(a.Name, b.Name) })
+	s.Disks = observeDisks(ctx, h, roles, p, s.Loaded)
 	s.Controllers = readAttr(h.cgroup("", "cgroup.controllers"))
 	s.Groups = observeGroups(ctx, h, units, &s)
 	s.Siblings = observeSiblings(ctx, h, &s)

@@ -49,7 +49,7 @@ const (
 // doesNotIdle reports whether bfq was told not to wait for the next request of a queue.
 func (q Queue) doesNotIdle() bool {
 	us := q.IOSched[sliceIdleUS]
-	return q.IOSched[sliceIdle].Value == "0" && (us.Err != nil || us.Value == "0")
+	return q.IOSched[sliceIdle].Value == "0" && (us.Err != nil || us.Value == "0" || us.Value == "")
 }
 
 // observeQueue reads what the policy sets on a queue.
@@ -63,8 +63,11 @@ func observeQueue(ctx context.Context, h Host, disk string, p Policy) Queue {
 			Zoned:      readAttr(filepath.Join(dir, "zoned")),
 			Multipath:  isRequestBasedMultipath(filepath.Dir(dir)),
 		}
-		for _, name := range append(slices.Collect(maps.Keys(p.IOSched)), sliceIdle, sliceIdleUS) {
+		for _, name := range append(slices.Collect(maps.Keys(p.IOSched)), sliceIdle) {
 			q.IOSched[name] = readAttr(filepath.Join(dir, "iosched", name))
+		}
+		if q.IOSched[sliceIdle].Value == "0" {
+			q.IOSched[sliceIdleUS] = readAttr(filepath.Join(dir, "iosched", sliceIdleUS))
 		}
 		return q, nil
 	})

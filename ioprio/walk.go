@@ -63,7 +63,7 @@ func (w *walk) path(path string, nesting int) error {
 
 func (w *walk) devices(devs []string, path string, nesting int) error {
 	for _, dev := range devs {
-		dir, err := filepath.EvalSymlinks(w.h.sys("dev/block", dev))
+		dir, err := follow(w.h.sys("dev/block", dev))
 		if errors.Is(err, fs.ErrNotExist) {
 			return &ResolveError{path, fmt.Sprintf("its device %s is not in %s: inside a container, or just unplugged", dev, w.h.sys("dev/block"))}
 		}
@@ -109,7 +109,7 @@ func (w *walk) device(dir string, nesting int) error {
 	}
 	for _, slave := range slaves {
 		link := filepath.Join(dir, "slaves", slave.Name())
-		below, err := filepath.EvalSymlinks(link)
+		below, err := follow(link)
 		if errors.Is(err, fs.ErrNotExist) {
 			if still, err := exists(link); err == nil && !still {
 				continue // it was taken out between the list and the look
