@@ -49,10 +49,11 @@ func dataPaths(h Host, p Policy, units []Unit) ([]Path, error) {
 		}
 		return nil
 	}
-	candidates := []struct {
+	type candidate struct {
 		role string
 		dirs []string // the first that exists
-	}{
+	}
+	candidates := []candidate{
 		{RoleData, []string{settings.DataDir}},
 		{RoleDatastore, []string{settings.EtcdDir, filepath.Join(settings.DataDir, "server/db")}},
 		{RoleWAL, []string{settings.WALDir, filepath.Join(settings.EtcdDir, "member/wal")}},
@@ -63,10 +64,7 @@ func dataPaths(h Host, p Policy, units []Unit) ([]Path, error) {
 			return nil, err
 		}
 		for _, dir := range open {
-			candidates = append(candidates, struct {
-				role string
-				dirs []string
-			}{RoleWAL, []string{dir}})
+			candidates = append(candidates, candidate{RoleWAL, []string{dir}})
 		}
 	}
 	for _, c := range candidates {

@@ -85,7 +85,7 @@ func readMountinfo(h Host) ([]byte, error) {
 
 // resolve finds every leaf disk behind a path that must exist on a live node.
 func (r *resolver) resolve(path string) (Path, error) {
-	w := &walk{h: r.h, resolver: r, seen: make(map[string]bool)}
+	w := &walk{resolver: r, seen: make(map[string]bool)}
 	if err := w.path(path, 0); err != nil {
 		return Path{}, err
 	}

@@ -14,11 +14,10 @@ import (
 
 // walk goes down from a path to its leaf disks: mount, file system, then the graph of block devices in sysfs.
 type walk struct {
-	h        Host
-	resolver *resolver
-	seen     map[string]bool
-	chain    []string // kernel names in the order of the visit, each once
-	disks    []string // leaves
+	*resolver
+	seen  map[string]bool
+	chain []string // kernel names in the order of the visit, each once
+	disks []string // leaves
 }
 
 // path walks from a directory or file; nesting counts the paths that led here.
@@ -26,7 +25,7 @@ func (w *walk) path(path string, nesting int) error {
 	if nesting > maxNesting {
 		return &ResolveError{path, "too many file systems inside file systems"}
 	}
-	m, err := w.resolver.mountOf(path)
+	m, err := w.mountOf(path)
 	if err != nil {
 		return err
 	}

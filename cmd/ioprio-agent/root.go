@@ -104,7 +104,7 @@ its pods, and reads every value back from the kernel. What it reports is what th
 
 // captured reports whether the flags name a captured tree instead of the live node.
 func (o *options) captured() bool {
-	return o.rootfs != "/" || o.procfs != "/proc" || o.sysfs != "/sys"
+	return ioprio.Host{Rootfs: o.rootfs, Procfs: o.procfs, Sysfs: o.sysfs}.Captured()
 }
 
 // host is the captured tree of the flags, for which D-Bus is not used, or the live node.
